@@ -1,0 +1,3 @@
+// The Boost.Test main program every test executable links.
+#define BOOST_TEST_MODULE cirrus
+#include <boost/test/unit_test.hpp>
