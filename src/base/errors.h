@@ -1,4 +1,5 @@
-// Errors and exit codes of every Cirrus program: an exception carries the sysexits code, what was found and where, and a remedy.
+// Errors and exit codes of every Cirrus program: an exception carries the sysexits code, what was found and where, and
+// a remedy.
 #pragma once
 
 #include <stdexcept>
@@ -24,12 +25,12 @@ enum class ExitCode : int {
 
 /// An error a user can act on. `what()` is "message" or "message (remedy)".
 class Error : public std::runtime_error {
- public:
+public:
   Error(ExitCode code, const std::string& message, const std::string& remedy = "")
       : std::runtime_error(remedy.empty() ? message : message + " (" + remedy + ")"), code_(code) {}
   ExitCode code() const noexcept { return code_; }
 
- private:
+private:
   ExitCode code_;
 };
 

@@ -1,5 +1,6 @@
-// Addressed randomness: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"). A number is a pure
-// function of (seed, purpose, three addresses), so what is drawn does not depend on tiles, batches, threads, ranks or resume.
+// Addressed randomness: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"). A number is
+// a pure function of (seed, purpose, three addresses), so what is drawn does not depend on tiles, batches, threads,
+// ranks or resume.
 #pragma once
 
 #include <array>
@@ -22,7 +23,8 @@ enum class Purpose : std::uint32_t {
 };
 
 /// One Philox4x32-10 block: 4 words from a 128-bit counter and a 64-bit key.
-constexpr std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
+constexpr std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
+                                                  std::array<std::uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t p0 = std::uint64_t{0xD2511F53} * counter[0];
     const std::uint64_t p1 = std::uint64_t{0xCD9E8D57} * counter[2];
@@ -44,25 +46,30 @@ inline std::array<double, 2> normal_pair(std::uint32_t a, std::uint32_t b) {
   return {radius * std::cos(angle), radius * std::sin(angle)};
 }
 
-/// The key and upper counter words that (seed, purpose, item, step) address; `block` counts blocks of four words below them.
-/// item: sample, member or field; step: sampler step, training step or sub-stream.
+/// The key and upper counter words that (seed, purpose, item, step) address; `block` counts blocks of four words below
+/// them. item: sample, member or field; step: sampler step, training step or sub-stream.
 class Address {
- public:
+public:
   Address(std::uint64_t seed, Purpose purpose, std::uint64_t item = 0, std::uint32_t step = 0)
-      : key_{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32) ^ (static_cast<std::uint32_t>(purpose) * 0x9E3779B9u)},
+      : key_{static_cast<std::uint32_t>(seed),
+             static_cast<std::uint32_t>(seed >> 32) ^ (static_cast<std::uint32_t>(purpose) * 0x9E3779B9u)},
         high_{static_cast<std::uint32_t>(item) ^ (static_cast<std::uint32_t>(item >> 32) * 0x85EBCA6Bu), step} {}
   std::array<std::uint32_t, 4> block(std::uint64_t index) const {
-    return philox4x32({static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), high_[0], high_[1]}, key_);
+    return philox4x32({static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), high_[0], high_[1]},
+                      key_);
   }
+  const std::array<std::uint32_t, 2>& key() const { return key_; }
+  const std::array<std::uint32_t, 2>& high() const { return high_; }
 
- private:
+private:
   std::array<std::uint32_t, 2> key_;
   std::array<std::uint32_t, 2> high_;
 };
 
-/// A sequence of numbers at one address: for parameters drawn one after another. Not for fields (see fill_normal in kernels/).
+/// A sequence of numbers at one address: for parameters drawn one after another. Not for fields (see fill_normal in
+/// kernels/).
 class Stream {
- public:
+public:
   explicit Stream(const Address& address) : address_(address) {}
   std::uint32_t bits() {
     if (used_ == 4) {
@@ -79,9 +86,11 @@ class Stream {
     return normal_pair(a, bits())[0];
   }
   /// A whole number in [0, n).
-  std::uint64_t below(std::uint64_t n) { return static_cast<std::uint64_t>((static_cast<unsigned __int128>(bits()) * n) >> 32); }
+  std::uint64_t below(std::uint64_t n) {
+    return static_cast<std::uint64_t>((static_cast<unsigned __int128>(bits()) * n) >> 32);
+  }
 
- private:
+private:
   Address address_;
   std::array<std::uint32_t, 4> words_{};
   std::uint64_t next_ = 0;

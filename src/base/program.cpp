@@ -1,0 +1,121 @@
+// Dispatch of verbs and the last catch; see program.h.
+#include "base/program.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <nlohmann/json.hpp>
+
+#include "base/completion.h"
+#include "base/errors.h"
+#include "base/log.h"
+#include "base/nearest.h"
+#include "base/run_options.h"
+#include "base/signals.h"
+#include "base/version.h"
+
+namespace cirrus {
+namespace {
+
+std::string program_help(const Program& program) {
+  std::string text =
+      program.name + ": " + program.summary + "\n\nUsage: " + program.name + " VERB [options]\n\nVerbs\n";
+  std::size_t width = 10;
+  for (const Verb& verb : program.verbs) width = std::max(width, verb.name.size());
+  const auto row = [&](const std::string& name, const std::string& summary) {
+    text += "  " + name + std::string(width + 2 - name.size(), ' ') + summary + "\n";
+  };
+  for (const Verb& verb : program.verbs) row(verb.name, verb.summary);
+  row("help", "help VERB: the options of a verb");
+  row("completion", "completion bash|zsh|fish: a completion script");
+  return text + "\nOptions\n  --help, --version, --cite";
+}
+
+std::string citation(const Program& program) {
+  std::string text =
+      "@software{cirrus,\n  author = {{Cirrus developers}},\n  title = {Cirrus: diffusion super-resolution of "
+      "Galactic dust maps},\n  version = {" +
+      std::string(kVersion) + "}\n}";
+  return program.citation.empty() ? text : text + "\n" + program.citation;
+}
+
+const Verb& find_verb(const Program& program, const std::string& name) {
+  std::vector<std::string> names = {"help", "completion"};
+  for (const Verb& verb : program.verbs) {
+    if (verb.name == name) return verb;
+    names.push_back(verb.name);
+  }
+  const std::string kind = name.starts_with('-') ? "unknown flag " : "unknown verb ";
+  const std::string nearest =
+      name.starts_with('-') ? nearest_name(name, {"--help", "--version", "--cite"}) : nearest_name(name, names);
+  throw Error(ExitCode::usage, kind + name, "did you mean " + nearest + "? " + program.name + " --help lists all");
+}
+
+int run_words(const Program& program, const std::vector<std::string>& words) {
+  const auto stop = std::find(words.begin(), words.end(), "--");
+  const auto has = [&](const char* word) { return std::find(words.begin(), stop, word) != stop; };
+  if (has("--version")) return log::print(program.name + " " + kVersion), 0;
+  if (has("--cite")) return log::print(citation(program)), 0;
+  if (words.empty()) {
+    throw Error(ExitCode::usage, program.name + " needs a verb", program.name + " --help lists them");
+  }
+  const std::string& first = words[0];
+  if (first == "--help" || first == "-h" || (first == "help" && words.size() == 1))
+    return log::print(program_help(program)), 0;
+  if (first == "help" && (words[1] == "help" || words[1] == "completion")) return log::print(program_help(program)), 0;
+  if (first == "help") return find_verb(program, words[1]).run({{"--help"}, nullptr});
+  if (first == "completion") {
+    if (words.size() != 2) throw Error(ExitCode::usage, "completion needs a shell", "bash, zsh or fish");
+    return log::print(completion_script(program, words[1])), 0;
+  }
+  const Verb& verb = find_verb(program, first);
+  log::set_program(program.name + " " + verb.name);
+  return verb.run({{words.begin() + 1, words.end()}, nullptr});
+}
+
+int report(ExitCode code, const std::string& message, bool json) {
+  // Every rank reads the same command line and configuration: one of them says what is wrong with it.
+  const bool shared_by_ranks = code == ExitCode::usage || code == ExitCode::config;
+  log::set_status_line("");
+  if (log::speaking() || !shared_by_ranks) log::error(message);
+  if (json) {
+    const nlohmann::json object = {{"error", {{"code", static_cast<int>(code)}, {"message", message}}}};
+    log::print_json(object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  }
+  return static_cast<int>(code);
+}
+
+}  // namespace
+
+int run_program(const Program& program, int argc, const char* const* argv) {
+  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  const bool json_typed = std::find(words.begin(), words.end(), "--json") != words.end();
+  const auto json = [&] { return json_typed || log::json(); };
+  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit becomes a write error with a message
+  signals::install();
+  log::set_program(program.name);
+  log::set_speaking(launcher_rank() == 0);
+  try {
+    const int code = run_words(program, words);
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+      return report(ExitCode::io, std::string("cannot write the results to stdout: ") + std::strerror(errno), false);
+    }
+    return code;
+  } catch (const Error& error) {
+    return report(error.code(), error.what(), json());
+  } catch (const std::bad_alloc&) {
+    return report(ExitCode::internal, "out of memory", json());
+  } catch (const std::exception& error) {
+    // Torch appends a backtrace: the first line is the message.
+    const std::string text = error.what();
+    return report(ExitCode::internal, text.substr(0, text.find('\n')), json());
+  } catch (...) {
+    return report(ExitCode::internal, "an exception of an unknown type", json());
+  }
+}
+
+}  // namespace cirrus

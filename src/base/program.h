@@ -1,0 +1,31 @@
+// The outside of a program: a table of verbs, what is common to them (--help, --version, --cite, help VERB, completion
+// SHELL), and the one place where exceptions become messages and exit codes.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/options.h"
+
+namespace cirrus {
+
+struct Verb {
+  std::string name;
+  std::string summary;  ///< one line
+  std::function<int(const Arguments&)> run;
+};
+
+struct Program {
+  std::string name;
+  std::string summary;
+  std::vector<Verb> verbs;
+  std::string citation;  ///< BibTeX of the methods, printed by --cite after Cirrus itself
+};
+
+/// Runs a program and returns its exit code. Catches everything: Error gives its code, std::bad_alloc and other
+/// exceptions 70; the message goes to stderr as "cirrus enhance: error: ...", and with --json also to stdout as
+/// {"error": {code, message}}.
+int run_program(const Program& program, int argc, const char* const* argv);
+
+}  // namespace cirrus

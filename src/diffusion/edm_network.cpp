@@ -1,0 +1,242 @@
+// The magnitude-preserving U-Net: construction, forward pass, loss.
+#include "diffusion/edm_network.h"
+
+#include <c10/core/GradMode.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/errors.h"
+#include "base/random.h"
+#include "diffusion/preconditioning.h"
+#include "kernels/activation.h"
+#include "kernels/weight_norm.h"
+
+namespace cirrus::diffusion {
+namespace {
+
+constexpr std::int64_t kStem = 2;            // space-to-depth factor
+constexpr double kResidualBalance = 0.3;     // t of mp_sum in a block (EDM2's default)
+constexpr std::int64_t kFourierFeatures = 64;
+
+/// N(0, 1) values addressed by the tensor's place in the network, so that they do not depend on the order of construction.
+at::Tensor addressed_normal(at::IntArrayRef shape, std::uint64_t seed, std::uint64_t item) {
+  Stream stream(Address(seed, Purpose::weights, item));
+  at::Tensor out = at::empty(shape, at::kFloat);
+  float* p = out.data_ptr<float>();
+  for (std::int64_t i = 0; i < out.numel(); ++i) p[i] = static_cast<float>(stream.normal());
+  return out;
+}
+
+}  // namespace
+
+nlohmann::json EdmConfig::to_json() const {
+  return {{"widths", widths},
+          {"blocks", blocks},
+          {"middle_blocks", middle_blocks},
+          {"embedding", embedding},
+          {"condition_maps", condition_maps},
+          {"condition_scalars", condition_scalars},
+          {"band_rms", band_rms}};
+}
+
+EdmConfig EdmConfig::from_json(const nlohmann::json& json) {
+  EdmConfig c;
+  try {
+    c.widths = json.at("widths").get<std::vector<std::int64_t>>();
+    c.blocks = json.at("blocks");
+    c.middle_blocks = json.at("middle_blocks");
+    c.embedding = json.at("embedding");
+    c.condition_maps = json.at("condition_maps");
+    c.condition_scalars = json.at("condition_scalars");
+    c.band_rms = json.at("band_rms").get<std::array<double, kernels::kBands>>();
+  } catch (const nlohmann::json::exception& e) {
+    throw Error(ExitCode::bad_data, std::string("The network's configuration is not one of an edm network: ") + e.what());
+  }
+  const auto in_range = [](std::int64_t v, std::int64_t low, std::int64_t high) { return v >= low && v <= high; };
+  bool fine = in_range(static_cast<std::int64_t>(c.widths.size()), 1, 8) && in_range(c.blocks, 1, 64) && in_range(c.middle_blocks, 0, 64) &&
+              in_range(c.embedding, 1, 4096) && in_range(c.condition_maps, 0, 64) && in_range(c.condition_scalars, 0, 64);
+  for (std::int64_t w : c.widths) fine = fine && in_range(w, 1, 4096);
+  for (double r : c.band_rms) fine = fine && r > 0 && std::isfinite(r);
+  if (!fine) throw Error(ExitCode::bad_data, "The network's configuration holds impossible sizes: " + json.dump());
+  return c;
+}
+
+EdmNetwork::EdmNetwork(const EdmConfig& config, std::uint64_t seed, const at::Device& device, at::ScalarType dtype)
+    : config_(config), seed_(seed), device_(device), dtype_(dtype) {
+  const std::int64_t levels = static_cast<std::int64_t>(config.widths.size());
+  // Four bands, the conditions, and a channel of ones that serves as a bias.
+  const std::int64_t input = (kernels::kBands + config.condition_maps + 1) * kStem * kStem;
+  stem_ = add_weight("stem", config.widths[0], input, 3, 0);
+  std::int64_t width = config.widths[0];
+  for (std::int64_t level = 0; level < levels; ++level) {
+    auto& blocks = encoder_.emplace_back();
+    for (std::int64_t b = 0; b < config.blocks; ++b) {
+      const std::int64_t out = config.widths[static_cast<std::size_t>(level)];
+      blocks.push_back(add_block("encoder." + std::to_string(level) + "." + std::to_string(b), width, out, level, true));
+      width = out;
+    }
+  }
+  for (std::int64_t b = 0; b < config.middle_blocks; ++b) middle_.push_back(add_block("middle." + std::to_string(b), width, width, levels - 1, true));
+  decoder_.resize(static_cast<std::size_t>(levels - 1));
+  for (std::int64_t level = levels - 2; level >= 0; --level) {
+    const std::int64_t out = config.widths[static_cast<std::size_t>(level)];
+    for (std::int64_t b = config.blocks - 1; b >= 0; --b) {
+      const std::string name = "decoder." + std::to_string(level) + "." + std::to_string(b);
+      decoder_[static_cast<std::size_t>(level)].push_back(add_block(name, width + out, out, level, false));
+      width = out;
+    }
+  }
+  head_ = add_weight("head", kStem * kStem, config.widths[0], 3, 0);
+  embed_noise_ = add_weight("embed.noise", config.embedding, kFourierFeatures, 0, 0);
+  if (config.condition_scalars > 0) embed_scalars_ = add_weight("embed.scalars", config.embedding, config.condition_scalars + 1, 0, 0);
+  embed_scales_ = add_weight("embed.scales", scales_, config.embedding, 0, 0);
+  embed_bands_ = add_weight("embed.bands", kernels::kBands, config.embedding, 0, 0);
+  for (const auto& [name, n] : {std::pair<const char*, std::int64_t>{"gain.head", 1}, {"gain.scales", scales_}, {"gain.bands", kernels::kBands}})
+    gains_.push_back({name, at::zeros({n}, at::TensorOptions(device).dtype(at::kFloat))});
+
+  frequencies_ = (2 * M_PI * addressed_normal({kFourierFeatures}, seed, 1'000'001)).to(device);
+  Stream phases(Address(seed, Purpose::weights, 1'000'002));
+  std::vector<float> phase;
+  for (std::int64_t i = 0; i < kFourierFeatures; ++i) phase.push_back(static_cast<float>(2 * M_PI * phases.uniform()));
+  phases_ = at::tensor(phase).to(device);
+  std::vector<float> rms2, noise2;
+  const auto noise = kernels::band_noise_gains();
+  for (std::size_t b = 0; b < kernels::kBands; ++b) {
+    rms2.push_back(static_cast<float>(config.band_rms[b] * config.band_rms[b]));
+    noise2.push_back(static_cast<float>(noise[b] * noise[b]));
+  }
+  band_gain_rms2_ = at::tensor(rms2).to(device);
+  band_noise_gain2_ = at::tensor(noise2).to(device);
+  // Pooling and repetition shift by up to one pixel of the coarsest level.
+  radius_ += kernels::band_reach() + alignment();
+  radius_ = (radius_ + alignment() - 1) / alignment() * alignment();
+}
+
+std::int64_t EdmNetwork::add_weight(const std::string& name, std::int64_t out, std::int64_t in, std::int64_t kernel, std::int64_t level) {
+  const std::int64_t index = static_cast<std::int64_t>(weights_.size());
+  at::Tensor w = kernel == 0 ? addressed_normal({out, in}, seed_, static_cast<std::uint64_t>(index))
+                             : addressed_normal({out, in, kernel, kernel}, seed_, static_cast<std::uint64_t>(index)).contiguous(at::MemoryFormat::ChannelsLast);
+  weights_.push_back({name, w.to(device_)});
+  if (kernel > 0) {
+    const std::int64_t stride = kStem << level;
+    macs_per_pixel_ += static_cast<double>(out * in * kernel * kernel) / static_cast<double>(stride * stride);
+    radius_ += kernel / 2 * stride;
+  }
+  return index;
+}
+
+EdmNetwork::Block EdmNetwork::add_block(const std::string& name, std::int64_t in, std::int64_t out, std::int64_t level, bool encoder) {
+  Block b;
+  b.encoder = encoder;
+  if (in != out) b.skip = add_weight(name + ".skip", out, in, 1, level);
+  b.first = add_weight(name + ".first", out, encoder ? out : in, 3, level);
+  b.second = add_weight(name + ".second", out, out, 3, level);
+  b.scale_begin = scales_;
+  b.width = out;
+  scales_ += out;
+  return b;
+}
+
+at::Tensor EdmNetwork::convolve(const at::Tensor& x, std::int64_t weight) const {
+  const at::Tensor& w = effective_[static_cast<std::size_t>(weight)];
+  return at::conv2d(x, w, {}, 1, w.size(2) / 2);
+}
+
+at::Tensor EdmNetwork::run_block(const Block& block, const at::Tensor& x, const at::Tensor& activated, const at::Tensor& scales) const {
+  at::Tensor trunk = x, a = activated;
+  if (block.skip >= 0) trunk = convolve(x, block.skip);
+  if (block.encoder) std::tie(trunk, a) = kernels::pixel_norm_act(trunk);
+  at::Tensor y = convolve(a, block.first);
+  y = kernels::scale_act(y, scales.narrow(1, block.scale_begin, block.width));
+  return kernels::mp_sum(trunk, convolve(y, block.second), kResidualBalance);
+}
+
+at::Tensor EdmNetwork::raw_output(const at::Tensor& x, const at::Tensor& sigma, const at::Tensor& c_noise, const Conditions& conditions) {
+  if (!prepared_) {
+    std::vector<at::Tensor> raw;
+    for (const NamedTensor& w : weights_) raw.push_back(w.tensor);
+    effective_ = kernels::normalize_weights(raw, dtype_);
+  }
+  const auto linear = [&](const at::Tensor& v, std::int64_t w) {
+    return at::matmul(v, effective_[static_cast<std::size_t>(w)].to(at::kFloat).t());
+  };
+
+  // Embedding of the noise level and of what is known of the observation.
+  const at::Tensor fourier = std::sqrt(2.0) * (c_noise.unsqueeze(1) * frequencies_ + phases_).cos();
+  at::Tensor e = linear(fourier, embed_noise_);
+  if (embed_scalars_ >= 0) {
+    const at::Tensor with_bias = at::cat({conditions.scalars, at::ones({conditions.scalars.size(0), 1}, conditions.scalars.options())}, 1);
+    e = kernels::reference::mp_sum(e, linear(with_bias, embed_scalars_), 0.5);
+  }
+  e = kernels::reference::act(e);
+  const at::Tensor scales = 1 + linear(e, embed_scales_) * gains_[1].tensor;
+  const at::Tensor band_gains = linear(e, embed_bands_) * gains_[2].tensor;
+
+  // Inputs: bands at unit rms, conditions, ones.
+  const at::Tensor c_in = (band_gain_rms2_ + sigma.square().unsqueeze(1) * band_noise_gain2_).rsqrt().unsqueeze(-1).unsqueeze(-1);
+  const at::Tensor bands = kernels::band_pass(x) * c_in;
+  const at::Tensor ones = at::ones({1, 1, 1, 1}, x.options()).expand({x.size(0), 1, x.size(2), x.size(3)});
+  at::Tensor h = at::pixel_unshuffle(at::cat({bands, conditions.maps, ones}, 1), kStem).to(dtype_).contiguous(at::MemoryFormat::ChannelsLast);
+  h = convolve(h, stem_);
+
+  std::vector<at::Tensor> skips;
+  for (std::size_t level = 0; level < encoder_.size(); ++level) {
+    if (level > 0) h = at::avg_pool2d(h, 2);
+    for (const Block& b : encoder_[level]) {
+      h = run_block(b, h, h, scales);
+      if (level + 1 < encoder_.size()) skips.push_back(h);
+    }
+  }
+  for (const Block& b : middle_) h = run_block(b, h, h, scales);
+  for (std::size_t level = decoder_.size(); level-- > 0;) {
+    h = at::upsample_nearest2d(h, {h.size(2) * 2, h.size(3) * 2});
+    for (const Block& b : decoder_[level]) {
+      const auto [cat, activated] = kernels::cat_act(h, skips.back());
+      skips.pop_back();
+      h = run_block(b, cat, activated, scales);
+    }
+  }
+  const at::Tensor head = at::pixel_shuffle(convolve(h, head_).to(at::kFloat), kStem);
+  return head * gains_[0].tensor + (bands * band_gains.unsqueeze(-1).unsqueeze(-1)).sum(1, true);
+}
+
+at::Tensor EdmNetwork::denoise(const at::Tensor& x, const at::Tensor& sigma, const Conditions& conditions) {
+  const Preconditioning c = precondition(sigma);
+  return c.skip * x + c.out * raw_output(x, sigma, c.noise, conditions);
+}
+
+at::Tensor EdmNetwork::loss(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& sigma, const Conditions& conditions) {
+  const Preconditioning c = precondition(sigma);
+  const at::Tensor x = x0 + noise * sigma.view({-1, 1, 1, 1});
+  // lambda = 1 / c_out^2 makes the loss the mean square error of F against its own target.
+  const at::Tensor target = (x0 - c.skip * x) / c.out;
+  return (raw_output(x, sigma, c.noise, conditions) - target).square().mean();
+}
+
+std::vector<NamedTensor> EdmNetwork::parameters() {
+  std::vector<NamedTensor> all = weights_;
+  all.insert(all.end(), gains_.begin(), gains_.end());
+  return all;
+}
+
+void EdmNetwork::after_update() {
+  prepared_ = false;
+  std::vector<at::Tensor> raw;
+  for (const NamedTensor& w : weights_) raw.push_back(w.tensor);
+  kernels::force_unit_weights(raw);
+}
+
+void EdmNetwork::prepare_for_sampling(at::ScalarType dtype) {
+  c10::NoGradGuard no_grad;
+  dtype_ = dtype;
+  std::vector<at::Tensor> raw;
+  for (const NamedTensor& w : weights_) raw.push_back(w.tensor.detach());
+  effective_ = kernels::normalize_weights(raw, dtype);
+  prepared_ = true;
+}
+
+std::int64_t EdmNetwork::alignment() const { return kStem << (config_.widths.size() - 1); }
+std::int64_t EdmNetwork::receptive_radius() const { return radius_; }
+double EdmNetwork::flops_per_pixel() const { return 2 * macs_per_pixel_; }
+
+}  // namespace cirrus::diffusion

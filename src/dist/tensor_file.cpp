@@ -1,0 +1,62 @@
+// Conversion between ATen tensors and safetensors entries.
+#include "dist/tensor_file.h"
+
+#include <cstring>
+
+#include "base/errors.h"
+#include "base/safetensors.h"
+
+namespace cirrus::dist {
+namespace {
+const std::vector<std::pair<std::string, at::ScalarType>> kCodes{{"F64", at::kDouble}, {"F32", at::kFloat}, {"F16", at::kHalf}, {"BF16", at::kBFloat16},
+                                                                 {"I64", at::kLong},   {"I32", at::kInt},   {"I16", at::kShort}, {"I8", at::kChar},
+                                                                 {"U8", at::kByte},    {"BOOL", at::kBool}};
+}  // namespace
+
+std::string dtype_code(at::ScalarType type) {
+  for (const auto& [code, t] : kCodes)
+    if (t == type) return code;
+  throw Error(ExitCode::internal, std::string("No safetensors dtype for ") + c10::toString(type));
+}
+
+at::ScalarType dtype_of_code(const std::string& code) {
+  for (const auto& [c, t] : kCodes)
+    if (c == code) return t;
+  throw Error(ExitCode::bad_data, "Tensors of dtype " + code + " are not supported here");
+}
+
+void save_tensors(const std::filesystem::path& path, const NamedTensors& tensors, const std::map<std::string, std::string>& metadata, bool overwrite) {
+  std::vector<at::Tensor> kept;
+  std::vector<TensorBytes> entries;
+  for (const auto& [name, tensor] : tensors) {
+    const at::Tensor t = kept.emplace_back(tensor.detach().cpu().contiguous());
+    entries.push_back({name, dtype_code(t.scalar_type()), t.sizes().vec(), {static_cast<const std::byte*>(t.data_ptr()), t.nbytes()}});
+  }
+  write_safetensors(path, entries, metadata, overwrite);
+}
+
+TensorFile load_tensors(const std::filesystem::path& path) {
+  const SafetensorsFile file = read_safetensors(path);
+  TensorFile out{{}, file.header.metadata, path.string()};
+  for (const TensorEntry& e : file.header.entries) {
+    at::Tensor t = at::empty(e.shape, dtype_of_code(e.dtype));
+    if (t.numel() > 0) std::memcpy(t.data_ptr(), file.bytes(e).data(), t.nbytes());
+    out.tensors.emplace_back(e.name, t);
+  }
+  return out;
+}
+
+const at::Tensor& TensorFile::get(const std::string& name, at::IntArrayRef shape) const {
+  for (const auto& [n, t] : tensors)
+    if (n == name) {
+      if (t.sizes() != shape) {
+        std::ostringstream text;
+        text << path << ": tensor '" << name << "' has shape " << t.sizes() << ", expected " << shape;
+        throw Error(ExitCode::bad_data, text.str());
+      }
+      return t;
+    }
+  throw Error(ExitCode::bad_data, path + ": tensor '" + name + "' is missing");
+}
+
+}  // namespace cirrus::dist

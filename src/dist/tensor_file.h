@@ -1,0 +1,32 @@
+// Named tensors in safetensors files.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cirrus::dist {
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+/// Writes tensors (any device; made contiguous) atomically. Throws Error(cannot_create), Error(io).
+void save_tensors(const std::filesystem::path& path, const NamedTensors& tensors, const std::map<std::string, std::string>& metadata, bool overwrite);
+
+struct TensorFile {
+  NamedTensors tensors;
+  std::map<std::string, std::string> metadata;
+  /// The tensor of that name. Throws Error(bad_data) if it is missing or has another shape.
+  const at::Tensor& get(const std::string& name, at::IntArrayRef shape) const;
+  std::string path;
+};
+/// Reads tensors onto the CPU. Throws Error(no_input), Error(bad_data).
+TensorFile load_tensors(const std::filesystem::path& path);
+
+std::string dtype_code(at::ScalarType type);  ///< "F32", ...
+at::ScalarType dtype_of_code(const std::string& code);
+
+}  // namespace cirrus::dist

@@ -1,0 +1,73 @@
+// The band-pass cascade on the CPU: separable blurs over contiguous rows.
+#include "kernels/band_pass.h"
+#include "kernels/rows.h"
+
+namespace cirrus::kernels {
+namespace {
+
+/// out[x] = sum_i w[i] in[x + i - radius], zero outside [0, width).
+CIRRUS_DISPATCH void blur_row(const float* padded, float* out, std::int64_t width, const float* w, int taps) {
+  for (std::int64_t x = 0; x < width; ++x) out[x] = 0.f;
+  for (int i = 0; i < taps; ++i) {
+    const float k = w[i];
+    const float* in = padded + i;
+    for (std::int64_t x = 0; x < width; ++x) out[x] += k * in[x];
+  }
+}
+
+CIRRUS_DISPATCH void add_row(const float* in, float* out, std::int64_t width, float k) {
+  for (std::int64_t x = 0; x < width; ++x) out[x] += k * in[x];
+}
+
+CIRRUS_DISPATCH void subtract(const float* a, const float* b, float* out, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = a[i] - b[i];
+}
+
+/// Blurs rows [y0, y1) of one plane into out (same shape), columns first.
+void blur_rows(const float* in, float* out, std::int64_t y0, std::int64_t y1, std::int64_t height, std::int64_t width,
+               const std::vector<float>& w) {
+  const int taps = static_cast<int>(w.size()), radius = taps / 2;
+  std::vector<float> padded(static_cast<std::size_t>(width + taps), 0.f);
+  for (std::int64_t y = y0; y < y1; ++y) {
+    float* column_sum = padded.data() + radius;
+    std::fill(padded.begin(), padded.end(), 0.f);
+    for (int i = 0; i < taps; ++i) {
+      const std::int64_t from = y + i - radius;
+      if (from >= 0 && from < height) add_row(in + from * width, column_sum, width, w[static_cast<std::size_t>(i)]);
+    }
+    blur_row(padded.data(), out + y * width, width, w.data(), taps);
+  }
+}
+
+}  // namespace
+
+at::Tensor band_pass(const at::Tensor& input) {
+  if (!input.device().is_cpu() || input.scalar_type() != at::kFloat) return reference::band_pass(input);
+  const at::Tensor x = input.contiguous();
+  const std::int64_t n = x.size(0), h = x.size(2), w = x.size(3), plane = h * w;
+  const at::Tensor out = at::empty({n, kBands, h, w}, x.options()), blurred = at::empty({n, 3, h, w}, x.options());
+  std::array<std::vector<float>, 3> weights;
+  for (std::size_t b = 0; b < 3; ++b) weights[b] = gaussian_weights(kBandSigmas[b]);
+  const float* in = x.data_ptr<float>();
+  float *blur = blurred.data_ptr<float>(), *bands = out.data_ptr<float>();
+  parallel(n * 3 * h, 16, [&](std::int64_t begin, std::int64_t end) {
+    while (begin < end) {
+      const std::int64_t job = begin / h, y0 = begin % h, y1 = std::min(h, y0 + end - begin);
+      blur_rows(in + (job / 3) * plane, blur + job * plane, y0, y1, h, w, weights[static_cast<std::size_t>(job % 3)]);
+      begin += y1 - y0;
+    }
+  });
+  parallel(n, 1, [&](std::int64_t i, std::int64_t end) {
+    for (; i < end; ++i) {
+      const float *g = blur + 3 * i * plane, *source = in + i * plane;
+      float* b = bands + kBands * i * plane;
+      subtract(source, g, b, plane);
+      subtract(g, g + plane, b + plane, plane);
+      subtract(g + plane, g + 2 * plane, b + 2 * plane, plane);
+      std::copy(g + 2 * plane, g + 3 * plane, b + 3 * plane);
+    }
+  });
+  return out;
+}
+
+}  // namespace cirrus::kernels

@@ -1,0 +1,18 @@
+// Weight normalisation as ATen operators.
+#include "kernels/weight_norm.h"
+
+namespace cirrus::kernels::reference {
+
+std::vector<at::Tensor> normalize_weights(const std::vector<at::Tensor>& w, at::ScalarType dtype) {
+  std::vector<at::Tensor> out;
+  for (const at::Tensor& x : w) {
+    const at::Tensor norm = x.flatten(1).square().sum(1).add(1e-12).sqrt();
+    std::vector<std::int64_t> shape(static_cast<std::size_t>(x.dim()), 1);
+    shape[0] = x.size(0);
+    const at::Tensor y = (x / norm.view(shape)).to(dtype);
+    out.push_back(x.dim() == 4 ? y.contiguous(at::MemoryFormat::ChannelsLast) : y);
+  }
+  return out;
+}
+
+}  // namespace cirrus::kernels::reference

@@ -1,0 +1,178 @@
+// The training loop.
+#include "train/trainer.h"
+
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "base/clock.h"
+#include "base/errors.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "base/progress.h"
+#include "base/signals.h"
+#include "dist/checkpoint.h"
+#include "train/records.h"
+
+namespace cirrus::train {
+
+nlohmann::json Task::state() const { return nlohmann::json::object(); }
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Everything a run holds between steps, and how it goes to and from a checkpoint.
+class Run {
+ public:
+  Run(Task& task, const TrainerOptions& options, const fs::path& out, const dist::World& world)
+      : task_(task), options_(options), out_(out), world_(world), named_(task.parameters()), optimizer_(options.optimizer, tensors()) {}
+
+  void restore(const dist::Checkpoint& c) {
+    if (c.config_sha256 != fingerprint())
+      throw Error(ExitCode::config, "The checkpoint at step " + std::to_string(c.step) + " in " + out_.string() + " was made with another configuration",
+                  "resume with the configuration of that run (steps, cooldown and checkpoint settings may change), or use a new --out");
+    c10::NoGradGuard no_grad;
+    const dist::TensorFile file{c.tensors, {}, out_.string()};
+    for (std::size_t i = 0; i < named_.size(); ++i) {
+      const auto& [name, parameter] = named_[i];
+      parameter.detach().copy_(file.get("model." + name, parameter.sizes()));
+      optimizer_.first_moments()[i].copy_(file.get("adam.m." + name, parameter.sizes()));
+      optimizer_.second_moments()[i].copy_(file.get("adam.v." + name, parameter.sizes()));
+      optimizer_.averaged_for_loading()[i].copy_(file.get("ema." + name, parameter.sizes()));
+    }
+    step_ = c.step;
+    samples_ = c.samples;
+    optimizer_.set_updates(c.step);
+  }
+
+  void save() {
+    dist::Checkpoint c;
+    c.step = step_;
+    c.samples = samples_;
+    c.config_sha256 = fingerprint();
+    c.state = task_.state();
+    for (std::size_t i = 0; i < named_.size(); ++i) {
+      c.tensors.emplace_back("model." + named_[i].first, named_[i].second);
+      c.tensors.emplace_back("adam.m." + named_[i].first, optimizer_.first_moments()[i]);
+      c.tensors.emplace_back("adam.v." + named_[i].first, optimizer_.second_moments()[i]);
+      c.tensors.emplace_back("ema." + named_[i].first, optimizer_.averaged()[i]);
+    }
+    const fs::path folder = dist::save_checkpoint(out_ / "checkpoints", c, world_, options_.keep);
+    task_.save_model((out_ / "model.safetensors").string(), optimizer_.averaged(), step_, samples_);
+    draw_curves(out_ / "train.jsonl", out_ / "curves.svg");
+    log::info("Step " + std::to_string(step_) + ": checkpoint " + folder.string());
+  }
+
+  /// One optimizer step. Returns (mean loss, gradient norm).
+  std::pair<at::Tensor, at::Tensor> advance(device::Device& device) {
+    at::Tensor total;
+    const std::int64_t parts = options_.accumulation, size = options_.batch / parts;
+    for (std::int64_t part = 0; part < parts; ++part) {
+      const at::Tensor loss = task_.loss(step_, part * size, size, options_.batch) / static_cast<double>(parts);
+      torch::autograd::backward({loss}, {});
+      device.end_step();
+      total = total.defined() ? total + loss.detach() : loss.detach();
+    }
+    const at::Tensor norm = optimizer_.step(learning_rate(options_.optimizer, step_, options_.steps));
+    task_.after_update();
+    optimizer_.average();
+    device.end_step();
+    ++step_;
+    samples_ += options_.batch;
+    return {total, norm};
+  }
+
+  std::int64_t step() const { return step_; }
+  std::int64_t samples() const { return samples_; }
+
+ private:
+  std::vector<at::Tensor> tensors() const {
+    std::vector<at::Tensor> out;
+    for (const auto& [name, tensor] : named_) out.push_back(tensor);
+    return out;
+  }
+  std::string fingerprint() const {
+    const OptimizerOptions& o = options_.optimizer;
+    const nlohmann::json fixed{{"task", task_.fingerprint()}, {"batch", options_.batch}, {"learning_rate", o.learning_rate}, {"beta1", o.beta1}, {"beta2", o.beta2},
+                               {"epsilon", o.epsilon}, {"weight_decay", o.weight_decay}, {"clip", o.clip}, {"warmup", o.warmup}, {"ema_gamma", o.ema_gamma}};
+    return sha256(fixed.dump());
+  }
+
+  Task& task_;
+  const TrainerOptions& options_;
+  const fs::path out_;
+  const dist::World& world_;
+  std::vector<std::pair<std::string, at::Tensor>> named_;
+  Optimizer optimizer_;
+  std::int64_t step_ = 0, samples_ = 0;
+};
+
+void check(const TrainerOptions& o) {
+  if (o.batch < 1 || o.accumulation < 1 || o.batch % o.accumulation != 0)
+    throw Error(ExitCode::config, "batch (" + std::to_string(o.batch) + ") must be a multiple of accumulation (" + std::to_string(o.accumulation) + ")");
+}
+
+}  // namespace
+
+Outcome run_training(Task& task, device::Device& device, const dist::World& world, const TrainerOptions& options, const fs::path& out, bool resume) {
+  const double started = steady_seconds();
+  check(options);
+  dist::require_single(world, "Training");
+  Run run(task, options, out, world);
+  if (resume) {
+    if (const auto checkpoint = dist::load_newest_checkpoint(out / "checkpoints")) {
+      run.restore(*checkpoint);
+      log::info("Resuming from step " + std::to_string(run.step()));
+    } else {
+      log::warning("No checkpoint in " + (out / "checkpoints").string() + ": starting from step 0");
+    }
+  }
+  RecordFile records(out / "train.jsonl", run.step());
+  Progress progress("training", options.steps - run.step(), "steps");
+  double last_checkpoint = started, record_start = steady_seconds(), data_seconds = 0;
+  std::int64_t recorded = run.step(), saved = resume ? run.step() : -1;
+  at::Tensor loss_sum = at::zeros({}, at::TensorOptions(device.torch_device()).dtype(at::kDouble)), norm;
+
+  while (run.step() < options.steps) {
+    const double before = steady_seconds();
+    const bool out_of_time = options.time_limit > 0 && before - started > options.time_limit;
+    if (!out_of_time && signals::stop_requested() == 0) task.begin_step(run.step());
+    if (out_of_time || signals::stop_requested() != 0) {
+      if (run.step() != saved) run.save();
+      log::info(std::string(out_of_time ? "Time limit reached" : "Stop requested") + " at step " + std::to_string(run.step()) + " of " + std::to_string(options.steps) +
+                ": resume with --resume");
+      return Outcome::stopped;
+    }
+    data_seconds += steady_seconds() - before;
+    const auto [loss, gradient_norm] = run.advance(device);
+    loss_sum += loss;
+    norm = gradient_norm;
+    progress.advance();
+    if (run.step() - recorded >= options.record_steps || run.step() == options.steps) {
+      const double n = static_cast<double>(run.step() - recorded), seconds = steady_seconds() - record_start;
+      Record r{run.step(), run.samples(), loss_sum.item<double>() / n, learning_rate(options.optimizer, run.step() - 1, options.steps), norm.item<double>(),
+               n * static_cast<double>(options.batch) / seconds, data_seconds / n, seconds / n};
+      if (!std::isfinite(r.loss) || !std::isfinite(r.grad_norm))
+        throw Error(ExitCode::internal, "Loss or gradient is no longer finite between steps " + std::to_string(recorded) + " and " + std::to_string(run.step()),
+                    "resume from the last checkpoint with a lower optimizer.learning_rate");
+      records.write(r);
+      recorded = run.step();
+      loss_sum.zero_();
+      data_seconds = 0;
+      record_start = steady_seconds();
+    }
+    const bool due = steady_seconds() - last_checkpoint > 60 * options.checkpoint_minutes || (options.checkpoint_steps > 0 && run.step() % options.checkpoint_steps == 0);
+    if (due && run.step() < options.steps) {
+      run.save();
+      saved = run.step();
+      last_checkpoint = steady_seconds();
+    }
+  }
+  if (run.step() != saved) run.save();
+  return Outcome::finished;
+}
+
+}  // namespace cirrus::train
