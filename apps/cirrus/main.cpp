@@ -8,6 +8,7 @@ int main(int argc, char** argv) {
       "cirrus",
       "Diffusion super-resolution of FITS maps of Galactic dust.",
       {
+          {"enhance", "upscale FITS maps", app::enhance},
           {"train", "train a super-resolution model on synthetic sky", app::train},
           {"devices", "list the devices that can run here", app::devices},
       },

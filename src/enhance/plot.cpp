@@ -159,6 +159,7 @@ std::string bar_plot(const std::vector<double>& values, const Axes& axes, std::s
     if (std::isfinite(v)) highest = std::max(highest, v);
   const double count = static_cast<double>(values.size());
   Picture picture({-0.5, count - 0.5}, {0, highest > 0 ? 1.1 * highest : 1}, axes);
+  picture.frame(false);
   const size_t every = 1 + values.size() / 20;
   for (size_t i = 0; i < values.size(); ++i) {
     const double place = static_cast<double>(i), top = picture.py(std::isfinite(values[i]) ? values[i] : 0);
@@ -167,7 +168,6 @@ std::string bar_plot(const std::vector<double>& values, const Axes& axes, std::s
                 color_of(color) + "\"/>");
     if (i % every == 0) picture.label(picture.px(place), kBottom + 16, std::to_string(i), "text-anchor=\"middle\"");
   }
-  picture.frame(false);
   return picture.svg(kHeight);
 }
 

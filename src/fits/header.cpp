@@ -92,7 +92,8 @@ std::string Header::text() const {
 
 std::optional<std::size_t> Header::find(std::string_view key, std::size_t from) const {
   for (std::size_t i = from; i < cards_.size(); ++i) {
-    if (cards_[i].key() == key) return i;
+    const char first = cards_[i].text()[0];  // most cards differ in it ('H' also opens HIERARCH)
+    if ((key.empty() || first == key[0] || first == 'H') && cards_[i].key() == key) return i;
   }
   return std::nullopt;
 }

@@ -161,9 +161,16 @@ private:
 }  // namespace
 
 std::string wcs_alternates(const Header& header) {
+  std::array<bool, 128> found{};
+  for (const Card& card : header.cards()) {
+    const std::string key = card.key();
+    const auto word = parse_wcs_keyword(key);
+    if (word && describes_coordinates(*word) && !card.is_commentary())
+      found[static_cast<unsigned char>(word->alternate)] = true;
+  }
   std::string letters;
   for (const char alternate : std::string(" ABCDEFGHIJKLMNOPQRSTUVWXYZ")) {
-    if (linear_keywords(header, alternate, 1, 2).any) letters += alternate;
+    if (found[static_cast<unsigned char>(alternate)]) letters += alternate;
   }
   return letters;
 }

@@ -59,6 +59,13 @@ std::optional<WcsKeyword> parse_wcs_keyword(std::string_view key) {
   return std::nullopt;
 }
 
+bool describes_coordinates(const WcsKeyword& word) {
+  for (const char* family : {"CTYPE", "CRPIX", "CRVAL", "CDELT", "CROTA", "CD", "PC"}) {
+    if (word.family == family) return true;
+  }
+  return false;
+}
+
 LinearKeywords linear_keywords(const Header& header, char alternate, int axis_x, int axis_y) {
   LinearKeywords found;
   const auto on_image = [&](int axis) { return axis == axis_x || axis == axis_y; };
@@ -67,9 +74,7 @@ LinearKeywords linear_keywords(const Header& header, char alternate, int axis_x,
     const auto word = parse_wcs_keyword(key);
     if (!word || word->alternate != alternate || card.is_commentary()) continue;
     const auto is = [&](std::string_view family) { return word->family == family; };
-    if (is("CTYPE") || is("CRPIX") || is("CRVAL") || is("CDELT") || is("CROTA") || is("CD") || is("PC")) {
-      found.any = true;
-    }
+    found.any = found.any || describes_coordinates(*word);
     if (is("CQDIS")) found.sequent = true;
     if (!card.number()) continue;
     found.has_cdelt = found.has_cdelt || is("CDELT");

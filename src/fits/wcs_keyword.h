@@ -21,6 +21,9 @@ struct WcsKeyword {
 /// The parts of a WCS keyword in any spelling, or nullopt for other keywords.
 std::optional<WcsKeyword> parse_wcs_keyword(std::string_view key);
 
+/// Whether a description of coordinates exists where this keyword stands (LONPOLE or CUNIT alone make none).
+bool describes_coordinates(const WcsKeyword& word);
+
 /// Which matrix WCSLIB uses: PC beats CD, CD beats CROTA (FITS allows only one).
 enum class LinearForm { cdelt, pc, cd, crota };
 

@@ -269,9 +269,11 @@ BOOST_AUTO_TEST_CASE(maps_are_positive_before_the_zero_level_and_have_the_asked_
 BOOST_AUTO_TEST_CASE(maps_are_not_periodic) {
   // Across the wrap-around edge a periodic map steps as between neighbours; these step as far as distant pixels do.
   for (const Family family : kAll) {
+    DustSpec spec = spec_of(family);
+    spec.beam_pixels = 0;  // a beam's margin would itself cut the map out of a larger one
     double wrap = 0, neighbours = 0;
     for (std::uint64_t i = 0; i < 4; ++i) {
-      const at::Tensor map = at::log(make_dust(spec_of(family), 6, i, 128, 128));
+      const at::Tensor map = at::log(make_dust(spec, 6, i, 128, 128));
       wrap += (map.select(1, 0) - map.select(1, 127)).abs().mean().item<double>();
       neighbours += (map.select(1, 1) - map.select(1, 0)).abs().mean().item<double>();
     }

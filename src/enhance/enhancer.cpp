@@ -1,0 +1,177 @@
+// Sampling of members, agreement with the data, averages.
+#include "enhance/enhancer.h"
+
+#include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
+
+#include <numeric>
+
+#include "base/signals.h"
+#include "enhance/consistency.h"
+#include "enhance/mirror.h"
+#include "kernels/normal_noise.h"
+#include "sky/degrade.h"
+
+namespace cirrus::enhance {
+namespace {
+
+constexpr std::int64_t kPadding = 16;              // mirrored output pixels around the map: the network's zeros stay away from it
+constexpr std::int64_t kLargestWhole = 4'000'000;  // state pixels that are denoised as one window by default
+constexpr std::int64_t kUsualTile = 1024;
+constexpr std::int64_t kPixelsAtOnce = 1'500'000;  // of all windows in one network call
+constexpr std::int64_t kStateAtOnce = 16'000'000;  // pixels of all members sampled together
+
+std::int64_t round_up(std::int64_t n, std::int64_t step) { return (n + step - 1) / step * step; }
+
+/// Highest and lowest T a member may take at each output pixel. The transform's inverse grows exponentially, so that without a bound
+/// one overshooting pixel in a map of extreme contrast outshines all others. A block can hold at most s^2 times its mean in one
+/// pixel where nothing is negative; twice that, around the brightest of the neighbours, leaves room for the rest.
+std::pair<at::Tensor, at::Tensor> bounds(const at::Tensor& q, std::int64_t s) {
+  const at::Tensor padded = mirror_pad(q, 1, 1, 1, 1).unsqueeze(0);
+  const double room = 2.0 * static_cast<double>(s * s);
+  const auto bound = [&](const at::Tensor& x) {
+    const at::Tensor largest = at::max_pool2d(x, 3, 1).squeeze(0).clamp_min(0);
+    return (room * (largest + 1)).asinh().repeat_interleave(s, 0).repeat_interleave(s, 1);
+  };
+  return {-bound(-padded), bound(padded)};
+}
+
+/// What the data say, in units of the transform.
+struct Data {
+  at::Tensor q;       ///< (y - m)/a, [h, w] float64
+  double noise = 0;   ///< sigma / a
+  at::Tensor weight;  ///< 1 where there are data
+  sky::Degradation degrade;
+};
+
+at::Tensor sample_members(const Prepared& p, Model& model, const EnhanceOptions& o, const Layout& layout) {
+  const std::int64_t s = layout.padding, bottom = layout.state_height - layout.height - s, right = layout.state_width - layout.width - s;
+  const at::Device device = model.network->parameters().front().tensor.device();
+  const diffusion::TiledDenoiser tiled(*model.network, mirror_pad(p.maps, s, bottom, s, right).to(device), p.scalars.to(device), layout.rows, layout.columns, layout.batch);
+  const bool one = o.sampler.name == "mean";
+  const std::int64_t members = one ? 1 : o.members;
+  at::Tensor t = at::empty({members, layout.height, layout.width}, at::kDouble);
+  for (std::int64_t first = 0; first < members; first += layout.members_at_once) {
+    const std::int64_t n = std::min(layout.members_at_once, members - first);
+    std::vector<std::uint64_t> items(static_cast<std::size_t>(n));
+    std::iota(items.begin(), items.end(), static_cast<std::uint64_t>(first));
+    const auto denoise = [&](const at::Tensor& x, double sigma) {
+      signals::check_interrupt();
+      const at::Tensor d = tiled(x, sigma);
+      if (o.progress) o.progress(n);
+      return d;
+    };
+    const auto noise = [&](std::uint32_t step) {
+      return kernels::normal_noise({n, 1, layout.state_height, layout.state_width}, {o.seed, Purpose::sampler_noise, items, step}, device);
+    };
+    const at::Tensor x0 = diffusion::sample(o.sampler, denoise, noise).cpu().squeeze(1).narrow(1, s, layout.height).narrow(2, s, layout.width);
+    t.narrow(0, first, n).copy_((p.base + p.scale * x0).to(at::kDouble));
+  }
+  return t;
+}
+
+/// Makes each member agree with the data (plus a noise draw of its own in beam mode), in place.
+void make_consistent(at::Tensor& t, const Data& data, const at::Tensor& sigma, const Observation& observation, std::uint64_t seed) {
+  if (observation.block_mode()) {
+    t = project_blocks(t, data.q, observation.sampling.factor);
+    return;
+  }
+  at::parallel_for(0, t.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
+    const c10::NoGradGuard no_grad;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const at::Tensor draw = kernels::normal_noise({1, 1, data.q.size(0), data.q.size(1)}, {seed, Purpose::data_noise, {static_cast<std::uint64_t>(i)}});
+      BeamSolve solve;
+      solve.noise = data.noise;
+      solve.sigma = sigma;
+      solve.weight = data.weight;
+      t[i].copy_(solve_beam(t[i], data.q + data.noise * draw.to(at::kDouble).view(data.q.sizes()), data.degrade, solve));
+    }
+  });
+}
+
+/// Prior standard deviation of the correction: the ensemble's own, smoothed over 2 pixels and floored; for a single member the
+/// residual's expected rms.
+at::Tensor correction_sigma(const at::Tensor& t, const Prepared& p) {
+  if (t.size(0) < 2) return (0.5 * p.scale).to(at::kDouble);
+  const at::Tensor variance = t.var(0);
+  return (sky::Degradation(t.size(1), t.size(2), 2.0, 1).apply(variance) + 4e-4 * variance.mean()).sqrt();
+}
+
+}  // namespace
+
+Layout plan_layout(std::int64_t lr_height, std::int64_t lr_width, std::int64_t factor, const diffusion::Denoiser& network, const EnhanceOptions& o) {
+  const std::int64_t align = network.alignment();
+  Layout l;
+  l.height = lr_height * factor;
+  l.width = lr_width * factor;
+  l.padding = round_up(kPadding, align * factor);  // the network's grid and the blocks keep their phase
+  l.state_height = round_up(l.height + 2 * l.padding, align);
+  l.state_width = round_up(l.width + 2 * l.padding, align);
+  const std::int64_t state = l.state_height * l.state_width, tile = o.tile > 0 ? o.tile : state <= kLargestWhole ? 0 : kUsualTile;
+  l.rows = diffusion::plan_axis(l.state_height, tile, o.overlap, o.exact_overlap, network.receptive_radius(), align);
+  l.columns = diffusion::plan_axis(l.state_width, tile, o.overlap, o.exact_overlap, network.receptive_radius(), align);
+  l.batch = o.batch > 0 ? o.batch : std::max<std::int64_t>(1, kPixelsAtOnce / (l.rows.tile * l.columns.tile));
+  l.members_at_once = std::clamp<std::int64_t>(kStateAtOnce / state, 1, std::max<std::int64_t>(1, o.members));
+  return l;
+}
+
+double peak_memory_bytes(const Layout& l, const EnhanceOptions& o) {
+  const double output = static_cast<double>(l.height * l.width), state = static_cast<double>(l.state_height * l.state_width);
+  const double window = static_cast<double>(l.batch * l.rows.tile * l.columns.tile);
+  return 3e8 + output * 8 * (static_cast<double>(o.members) + 14) + state * 4 * (6 * static_cast<double>(l.members_at_once) + 8) + window * 260;
+}
+
+Enhanced enhance_map(const Observation& observation, const at::Tensor& missing, Model& model, const EnhanceOptions& o) {
+  const c10::NoGradGuard no_grad;
+  const Sampling& sampling = observation.sampling;
+  Enhanced out;
+  out.layout = plan_layout(observation.lr.size(0), observation.lr.size(1), sampling.factor, *model.network, o);
+  const Prepared p = prepare(observation, model.scale);
+  out.transform = p.transform;
+  const Data data{(observation.lr - p.transform.m) / p.transform.a, observation.noise / p.transform.a, missing.logical_not().to(at::kDouble),
+                  sky::Degradation(out.layout.height, out.layout.width, sampling.difference_sigma(), sampling.factor)};
+
+  at::Tensor t = sample_members(p, model, o, out.layout);
+  const auto [low, high] = bounds(data.q, sampling.factor);
+  t = at::minimum(at::maximum(t, low), high);
+  const at::Tensor sigma = observation.block_mode() ? at::Tensor() : correction_sigma(t, p);
+  const bool one = o.sampler.name == "mean";
+  at::Tensor average;
+  if (one) {
+    average = t[0];
+  } else {
+    if (o.consistency) make_consistent(t, data, sigma, observation, o.seed);
+    average = t.mean(0);
+  }
+  if (o.consistency) {
+    if (observation.block_mode()) {
+      average = project_blocks(average, data.q, sampling.factor);
+    } else {
+      BeamSolve solve;
+      solve.noise = data.noise;
+      solve.sigma = sigma;
+      solve.weight = data.weight;
+      solve.correlation = 2;
+      average = solve_beam(average, data.q, data.degrade, solve);
+    }
+  }
+  out.mean = p.transform.inverse(average);
+  out.degraded = data.degrade.apply(out.mean);
+  if (!observation.block_mode()) out.chi2 = chi_square(average, data.q, data.degrade, data.noise, data.weight);
+  if (one) return out;
+  if (!observation.block_mode()) {
+    double sum = 0;
+    for (std::int64_t i = 0; i < t.size(0); ++i) sum += chi_square(t[i], data.q, data.degrade, data.noise, data.weight);
+    out.member_chi2 = sum / static_cast<double>(t.size(0));
+  }
+  if (t.size(0) > 1) {
+    const sky::Degradation smooth(out.layout.height, out.layout.width, static_cast<double>(sampling.factor), 1);
+    const at::Tensor spread = smooth.apply(t.var(0)), added = smooth.apply((t - p.base).square().mean(0));
+    out.prior = (spread / added.clamp_min(1e-300)).clamp(0, 1);
+  }
+  out.members = p.transform.inverse(t);
+  if (t.size(0) > 1) out.std = out.members.std(0);
+  return out;
+}
+
+}  // namespace cirrus::enhance
