@@ -10,6 +10,8 @@ int main(int argc, char** argv) {
       {
           {"enhance", "upscale FITS maps", app::enhance},
           {"train", "train a super-resolution model on synthetic sky", app::train},
+          {"evaluate", "measure how well methods recover maps whose truth is known", app::evaluate},
+          {"models", "list the models there are", app::models},
           {"devices", "list the devices that can run here", app::devices},
       },
       ""};

@@ -138,8 +138,14 @@ void Options::take_words(const std::vector<std::string>& words) {
       return words[++i];
     };
     if (typed == "--config" || typed == "--set") {
-      (typed == "--config" ? config_files_ : assignments_).push_back(has_value ? value : next());
-      continue;
+      if (!has_value) value = next();
+      has_value = true;
+      // A verb may have a --set of its own (a folder): an assignment is told by its equals sign.
+      const bool assignment = typed == "--set" && (option == nullptr || value.find('=') != std::string::npos);
+      if (assignment || typed == "--config") {
+        (assignment ? assignments_ : config_files_).push_back(value);
+        continue;
+      }
     }
     if (option == nullptr) throw_unknown_flag(typed);
     GivenFlag given{option, {Kind::text, {}, {}}, typed};

@@ -164,8 +164,8 @@ std::string bar_plot(const std::vector<double>& values, const Axes& axes, std::s
   for (size_t i = 0; i < values.size(); ++i) {
     const double place = static_cast<double>(i), top = picture.py(std::isfinite(values[i]) ? values[i] : 0);
     picture.add("<rect x=\"" + text_of(picture.px(place - 0.4)) + "\" y=\"" + text_of(top) + "\" width=\"" +
-                text_of(picture.px(0.8) - picture.px(0)) + "\" height=\"" + text_of(kBottom - top) + "\" fill=\"" +
-                color_of(color) + "\"/>");
+                text_of(picture.px(0.8) - picture.px(0)) + "\" height=\"" + text_of(kBottom - top) +
+                "\" fill-opacity=\".75\" fill=\"" + color_of(color) + "\"/>");
     if (i % every == 0) picture.label(picture.px(place), kBottom + 16, std::to_string(i), "text-anchor=\"middle\"");
   }
   return picture.svg(kHeight);

@@ -170,6 +170,9 @@ void select_plane(Header& header, const Image& image) {
 }
 
 void find_image_axes(Image& image) {
+  double total = 1.0;
+  for (const std::int64_t n : image.axes) total *= static_cast<double>(n);
+  if (total > 4e18) throw Error(ExitCode::bad_data, "the header announces an impossible number of pixels");
   image.axis_x = image.axis_y = 0;
   for (std::size_t k = 0; k < image.axes.size(); ++k) {
     if (image.axes[k] <= 1) continue;
@@ -187,13 +190,32 @@ void find_image_axes(Image& image) {
     image.planes *= image.axes[k];
 }
 
+/// Reads pixels first..first+count-1 of the HDU (1-based), or the whole plane of a compressed image, for which CFITSIO
+/// has no such reading beyond three axes.
+int read_range(fitsfile* file, const Image& image, std::int64_t first, std::int64_t count, double* pixels) {
+  double null = std::numeric_limits<double>::quiet_NaN();
+  int any = 0, status = 0;
+  if (fits_is_compressed_image(file, &status) == 0) {
+    fits_read_img(file, TDOUBLE, first, count, &null, pixels, &any, &status);
+    return status;
+  }
+  std::vector<long> low(image.axes.size()), high(image.axes.size()), step(image.axes.size(), 1);
+  std::int64_t from = first - 1, to = first + count - 2;
+  for (std::size_t k = 0; k < low.size(); ++k) {
+    low[k] = from % image.axes[k] + 1;
+    high[k] = to % image.axes[k] + 1;
+    from /= image.axes[k];
+    to /= image.axes[k];
+  }
+  fits_read_subset(file, TDOUBLE, low.data(), high.data(), step.data(), &null, pixels, &any, &status);
+  return status;
+}
+
 void read_pixels(fitsfile* file, Image& image, const std::string& where) {
   const std::int64_t count = image.width * image.height;
   const std::int64_t first = (image.plane - 1) * count + 1;
-  double null = std::numeric_limits<double>::quiet_NaN();
-  int any = 0, status = 0;
   double last = 0.0;  // a truncated file shows here, before its header can make us allocate
-  fits_read_img(file, TDOUBLE, first + count - 1, 1, &null, &last, &any, &status);
+  int status = read_range(file, image, first + count - 1, 1, &last);
   if (status == 0) {
     try {
       image.pixels.resize(static_cast<std::size_t>(count));
@@ -201,7 +223,7 @@ void read_pixels(fitsfile* file, Image& image, const std::string& where) {
       throw Error(ExitCode::internal, where + ": not enough memory for " + std::to_string(count) + " pixels",
                   "read a section, map.fits[1:4096,1:4096]");
     }
-    fits_read_img(file, TDOUBLE, first, count, &null, image.pixels.data(), &any, &status);
+    status = read_range(file, image, first, count, image.pixels.data());
   }
   if (status != 0) {
     throw Error(ExitCode::bad_data,
@@ -210,7 +232,7 @@ void read_pixels(fitsfile* file, Image& image, const std::string& where) {
                 "get a complete copy; fitsverify says more");
   }
   for (double& value : image.pixels) {
-    if (!std::isfinite(value)) value = null;
+    if (!std::isfinite(value)) value = std::numeric_limits<double>::quiet_NaN();
   }
 }
 

@@ -124,7 +124,13 @@ void write_hdu(fitsfile* file, const OutputHdu& hdu, bool first, bool compress, 
       [&](const auto& span) {
         using T = std::remove_cvref_t<decltype(span[0])>;
         constexpr int kType = std::is_same_v<T, float> ? TFLOAT : std::is_same_v<T, double> ? TDOUBLE : TBYTE;
-        fits_write_img(file, kType, 1, static_cast<LONGLONG>(span.size()), const_cast<T*>(span.data()), status);
+        T* data = const_cast<T*>(span.data());
+        if (compress) {  // fits_write_img refuses compressed images of more than three axes
+          std::vector<long> from(hdu.axes.size(), 1), to(hdu.axes.begin(), hdu.axes.end());
+          fits_write_subset(file, kType, from.data(), to.data(), data, status);
+        } else {
+          fits_write_img(file, kType, 1, static_cast<LONGLONG>(span.size()), data, status);
+        }
       },
       hdu.pixels);
   if (compress) {  // CFITSIO notes the longest tile in TFORM1 when it leaves the HDU: before the checksum

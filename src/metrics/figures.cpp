@@ -1,4 +1,5 @@
 // The list of scalar figures, their means over maps, and their JSON.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>

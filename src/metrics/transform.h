@@ -5,6 +5,8 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
+
 namespace cirrus::metrics {
 
 /// T and its inverse, with m and a in the map's unit.

@@ -101,6 +101,22 @@ BOOST_AUTO_TEST_CASE(every_hdu_comes_back_exactly_in_every_packing) {
   BOOST_TEST(scratch.files() == 3u);
 }
 
+BOOST_AUTO_TEST_CASE(any_number_of_axes_is_written_in_every_packing) {
+  const Scratch scratch;
+  std::vector<float> pixels(6 * 4);
+  for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<float>(i) / 7.0F;
+  for (const std::vector<std::int64_t>& axes :
+       {std::vector<std::int64_t>{6, 4}, {6, 4, 1}, {6, 4, 1, 1}, {1, 6, 4, 1, 1}}) {
+    for (const bool compress : {false, true}) {
+      const OutputHdu hdu{"", {}, std::span<const float>(pixels), axes};
+      write_images(scratch / "axes.fits", std::span(&hdu, 1), {.overwrite = true, .compress = compress});
+      const Image image = read_image(scratch / "axes.fits");
+      BOOST_TEST(image.axes == axes, boost::test_tools::per_element());
+      BOOST_TEST((image.pixels == std::vector<double>(pixels.begin(), pixels.end())));
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(headers_are_kept_and_completed) {
   const Scratch scratch;
   const Maps maps;

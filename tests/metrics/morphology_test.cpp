@@ -57,6 +57,23 @@ BOOST_AUTO_TEST_CASE(turning_and_negating_the_map_keep_the_boundary) {
   BOOST_TEST(a.euler[0] == turned.euler[0], boost::test_tools::tolerance(1e-12));
 }
 
+BOOST_AUTO_TEST_CASE(one_cell_by_hand) {
+  const auto of = [](std::vector<double> corners) {
+    return minkowski_functionals(at::tensor(corners, at::kDouble).reshape({2, 2}), std::array{0.0});
+  };
+  // Opposite corners above: two corners are cut off at half an edge, whichever pair; each cut is sqrt(2) / 2 long.
+  const MinkowskiFunctionals diagonal = of({1, -1, -1, 1});
+  BOOST_TEST(diagonal.boundary[0] == std::sqrt(2.0) / 4, boost::test_tools::tolerance(1e-12));
+  BOOST_TEST(diagonal.euler[0] == 0.0);
+  BOOST_TEST(diagonal.area[0] == 0.5);
+  // One corner above, crossings at 1/4 and 3/4 of its edges.
+  const MinkowskiFunctionals corner = of({1, -3, -1.0 / 3, -5});
+  BOOST_TEST(corner.boundary[0] == std::hypot(0.25, 0.75) / 4, boost::test_tools::tolerance(1e-12));
+  BOOST_TEST(corner.euler[0] == 0.25);
+  // The upper row above: a slanted line from 1/4 of the left to 3/4 of the right edge.
+  BOOST_TEST(of({1, 3, -3, -1}).boundary[0] == std::hypot(1, 0.5) / 4, boost::test_tools::tolerance(1e-12));
+}
+
 BOOST_AUTO_TEST_CASE(a_gaussian_field_follows_tomita) {
   // A Gaussian spectrum whose correlation is C(r) = exp(-r^2 / (4 * 5^2)), so that <|grad u|^2> = -laplacian of C at 0
   // = 1 / 5^2.

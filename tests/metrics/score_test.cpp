@@ -215,6 +215,7 @@ BOOST_AUTO_TEST_CASE(a_small_map_has_the_figures_that_fit) {
 BOOST_AUTO_TEST_CASE(means_are_geometric_for_power_and_skip_what_is_missing) {
   Score a, b, c;
   a.rT = 1, b.rT = 3;
+  for (const auto power : {&Score::ps_lin, &Score::sample_ps, &Score::sample_ps_lin}) a.*power = 0.5, b.*power = 2;
   a.ps = 0.5, b.ps = 2;
   a.chi2 = 4;
   a.ps_k = {0.25, NAN}, b.ps_k = {4, 9};
@@ -223,6 +224,8 @@ BOOST_AUTO_TEST_CASE(means_are_geometric_for_power_and_skip_what_is_missing) {
   const Score mean = mean_score(std::array{a, b, c});
   BOOST_TEST(*mean.rT == 2.0, boost::test_tools::tolerance(1e-12));
   BOOST_TEST(*mean.ps == 1.0, boost::test_tools::tolerance(1e-12));
+  for (const auto power : {&Score::ps_lin, &Score::sample_ps, &Score::sample_ps_lin})
+    BOOST_TEST(*(mean.*power) == 1.0, boost::test_tools::tolerance(1e-12));
   BOOST_TEST(*mean.chi2 == 4.0);
   BOOST_TEST(!mean.crps);
   BOOST_TEST(mean.ps_k[0] == 1.0, boost::test_tools::tolerance(1e-12));
