@@ -5,8 +5,9 @@ set -euo pipefail
 
 readonly torch_version=2.11.0
 readonly cuda_packages=('nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-cupti==13.0.*') # libtorch_cpu of PyPI's wheel links them
-readonly packages=(g++ cmake ninja-build ccache pkg-config git mpich libmpich-dev libcfitsio-dev wcslib-dev libopencv-dev
-  libboost-test-dev nlohmann-json3-dev libspdlog-dev libfmt-dev libtomlplusplus-dev fitsverify)
+readonly packages=(g++ cmake ninja-build ccache pkg-config git mpich libmpich-dev libcfitsio-dev wcslib-dev
+  libopencv-core-dev libopencv-imgproc-dev libopencv-imgcodecs-dev libboost-test-dev nlohmann-json3-dev libspdlog-dev
+  libfmt-dev libtomlplusplus-dev fitsverify)
 
 usage() {
   cat <<'END'
@@ -58,10 +59,10 @@ if [[ -z $jobs ]]; then
   jobs=$((fit < 1 ? 1 : fit < cores ? fit : cores))
 fi
 
-count=0
+count=0 log=''
 # step NAME REMEDY COMMAND...: one line on the terminal, the command's own output in a log, its end and a remedy if it fails.
 step() {
-  local name=$1 remedy=$2 start=$SECONDS log status
+  local name=$1 remedy=$2 start=$SECONDS status
   count=$((count + 1))
   log=$logs/$count-${name%%[ :]*}.log
   printf '%-64s' "[$count/$steps] $name"
@@ -146,20 +147,22 @@ compile() { cmake --build "$build" -j "$jobs" "$@"; }
 demo_command() { cd "$root/demo" && "$build/bin/$1" "${@:2}"; }
 
 demo() {
-  local sick="this should not happen: please report it with the log above"
+  local error sick="this should not happen: please report it with the log above"
   mkdir -p "$root/demo"
   step 'cirrus-data synth -o truth.fits ...' "$sick" demo_command cirrus-data synth -o truth.fits --size 256 \
-    --family mixed --pixel 3arcsec --seed 4 --overwrite
+    --family mixed --pixel 3arcsec --seed 6 --overwrite
   step 'cirrus-data degrade truth.fits --factor 4 ...' "$sick" demo_command cirrus-data degrade truth.fits -o observed.fits \
-    --factor 4 --beam-out 27.6arcsec --noise 0.01 --seed 4 --overwrite
+    --factor 4 --beam-out 27.6arcsec --noise 0.01 --overwrite
   step 'cirrus enhance observed.fits' "is there a model in models/?" demo_command cirrus enhance observed.fits --overwrite
   step 'cirrus evaluate --pair observed.fits truth.fits ...' "$sick" demo_command cirrus evaluate \
     --pair observed.fits truth.fits -o report.html --overwrite
+  error=$(awk '$2 == "mean" {print $3}' "$log")
   cat <<END
 
 The map      $root/demo/observed_x4.fits
 The picture  $root/demo/observed_x4.png
-The report   $root/demo/report.html   (how far the map is from the truth, beside classical methods)
+The report   $root/demo/report.html
+The rms error of the map is ${error:-?} of a bicubic enlargement's; the report says more.
 
 Next: sharpen a map of your own with
   "$build/bin/cirrus" enhance MAP.fits

@@ -19,7 +19,8 @@ namespace cirrus::app {
 namespace {
 
 struct EvaluateFlags {
-  std::vector<std::string> truths, pair, methods{"bicubic", "lanczos", "spline", "wiener", "regression", "sample", "mean"};
+  std::vector<std::string> truths, pair,
+      methods{"bicubic", "lanczos", "spline", "wiener", "regression", "sample", "mean"};
   std::string set, mode = "both", degrade, require, output, model;
   std::int64_t factor = 4, steps = 16;
   enhance::EnhanceOptions options;
@@ -30,15 +31,20 @@ void register_flags(Options& options, EvaluateFlags& f) {
   options.group("Input");
   options.add("pair", f.pair, "a low-resolution map and its truth").words(2).metavar("LR.fits HR.fits");
   options.add("set", f.set, "folder of files NN_truth.fits, NN_block_x4.fits, NN_beam_x4.fits").metavar("DIR");
-  options.add("mode", f.mode, "how truths are degraded, or which maps of a set are taken").one_of({"block", "beam", "both"});
-  options.add("degrade", f.degrade, "beam and noise in beam mode: beam=FWHM,noise=SIGMA").metavar("beam=FWHM,noise=SIGMA");
+  options.add("mode", f.mode, "how truths are degraded, or which maps of a set are taken")
+      .one_of({"block", "beam", "both"});
+  options.add("degrade", f.degrade, "beam and noise in beam mode: beam=FWHM,noise=SIGMA")
+      .metavar("beam=FWHM,noise=SIGMA");
   options.group("Output");
   options.add("output", f.output, "report").short_flag('o').metavar("report.html");
   options.add("require", f.require, "bounds on the means; exit 1 if one is not met").metavar("FILE.toml");
   options.group("Evaluation");
   options.add("factor", f.factor, "upscaling factor").range(2, 16);
-  options.add("methods", f.methods, "what is compared").one_of({"bicubic", "lanczos", "spline", "wiener", "regression", "sample", "mean"});
-  options.add("model", f.model, "model by name or file").metavar("NAME|FILE").default_text("the shipped one of the factor");
+  options.add("methods", f.methods, "what is compared")
+      .one_of({"bicubic", "lanczos", "spline", "wiener", "regression", "sample", "mean"});
+  options.add("model", f.model, "model by name or file")
+      .metavar("NAME|FILE")
+      .default_text("the shipped one of the factor");
   options.add("members", f.options.members, "ensemble members").range(1, 1024);
   options.add("steps", f.steps, "sampler steps").range(2, 1000);
   options.add("sampler", f.options.sampler.name, "sampler of the ensemble").one_of({"dpmpp", "heun", "euler"});
@@ -47,7 +53,8 @@ void register_flags(Options& options, EvaluateFlags& f) {
 }
 
 std::vector<enhance::MapToEvaluate> cases_of(const EvaluateFlags& f, std::uint64_t seed) {
-  const int sources = static_cast<int>(!f.truths.empty()) + static_cast<int>(!f.pair.empty()) + static_cast<int>(!f.set.empty());
+  const int sources =
+      static_cast<int>(!f.truths.empty()) + static_cast<int>(!f.pair.empty()) + static_cast<int>(!f.set.empty());
   if (sources != 1) throw Error(ExitCode::usage, "Give exactly one of TRUTH.fits, --pair and --set");
   if (!f.pair.empty()) return {enhance::paired_case(f.pair[0], f.pair[1])};
   std::vector<enhance::MapToEvaluate> cases;
@@ -56,7 +63,8 @@ std::vector<enhance::MapToEvaluate> cases_of(const EvaluateFlags& f, std::uint64
     if (!f.set.empty()) {
       for (auto& c : enhance::set_cases(f.set, mode, f.factor)) cases.push_back(std::move(c));
     } else {
-      for (const std::string& truth : f.truths) cases.push_back(enhance::degraded_case(truth, f.factor, mode, enhance::parse_degrading(f.degrade), seed));
+      for (const std::string& truth : f.truths)
+        cases.push_back(enhance::degraded_case(truth, f.factor, mode, enhance::parse_degrading(f.degrade), seed));
     }
   }
   return cases;
@@ -74,15 +82,18 @@ int evaluate(const Arguments& arguments) {
   dist::require_single(dist::join_world(), "Evaluating");
   f.options.seed = static_cast<std::uint64_t>(run.seed);
   f.options.sampler.steps = static_cast<int>(f.steps);
-  const auto requirements = f.require.empty() ? std::vector<enhance::Requirement>{} : enhance::read_requirements(f.require);
+  const auto requirements =
+      f.require.empty() ? std::vector<enhance::Requirement>{} : enhance::read_requirements(f.require);
   if (!f.output.empty()) require_writable_output(f.output, run.overwrite);
   at::set_num_threads(resolve_threads(run.threads));
 
   std::vector<enhance::NamedMethod> methods;
   std::vector<std::string> learned;
   for (const std::string& name : f.methods) {
-    if (name == "regression" || name == "sample" || name == "mean") learned.push_back(name);
-    else methods.push_back(enhance::baseline_method(name));
+    if (name == "regression" || name == "sample" || name == "mean")
+      learned.push_back(name);
+    else
+      methods.push_back(enhance::baseline_method(name));
   }
   enhance::ReportText text;
   enhance::Model model;
@@ -90,14 +101,22 @@ int evaluate(const Arguments& arguments) {
     const auto device = device::open_device(run.device);
     const at::ScalarType dtype = device::resolve_dtype(run.dtype, *device);
     model = enhance::load_model(enhance::find_model(f.model, f.factor), device->torch_device(), dtype);
+    if (options.given("factor") && model.factor != f.factor)
+      throw Error(ExitCode::usage,
+                  "Model " + model.name + " upscales by " + std::to_string(model.factor) + ", not by " +
+                      std::to_string(f.factor),
+                  "choose the model or the factor, not both");
     f.factor = model.factor;
     for (auto& m : enhance::model_methods(learned, model, f.options)) methods.push_back(std::move(m));
-    text.notes.push_back("Model " + model.name + " (sha256 " + model.sha256.substr(0, 16) + "), " + std::to_string(f.options.members) + " members of " +
-                         std::to_string(diffusion::evaluations(f.options.sampler)) + " evaluations, " + device->name() + ", " + device::dtype_name(dtype) + ".");
+    text.notes.push_back("Model " + model.name + " (sha256 " + model.sha256.substr(0, 16) + "), " +
+                         std::to_string(f.options.members) + " members of " +
+                         std::to_string(diffusion::evaluations(f.options.sampler)) + " evaluations, " + device->name() +
+                         ", " + device::dtype_name(dtype) + ".");
   }
   const std::vector<enhance::MapToEvaluate> cases = cases_of(f, f.options.seed);
   if (run.dry_run) {
-    log::print("would evaluate " + std::to_string(methods.size()) + " methods on " + std::to_string(cases.size()) + " maps");
+    log::print("would evaluate " + std::to_string(methods.size()) + " methods on " + std::to_string(cases.size()) +
+               " maps");
     return 0;
   }
   enhance::Evaluation evaluation;
@@ -114,7 +133,8 @@ int evaluate(const Arguments& arguments) {
   for (const std::string& sentence : unmet) log::print("not met: " + sentence);
   if (!f.output.empty()) {
     std::string command = "cirrus evaluate";
-    for (const std::string& word : arguments.words) command += " " + word.substr(word.rfind('/') == std::string::npos ? 0 : word.rfind('/') + 1);
+    for (const std::string& word : arguments.words)
+      command += " " + word.substr(word.rfind('/') == std::string::npos ? 0 : word.rfind('/') + 1);
     text.commands = {command};
     text.had_requirements = !requirements.empty();
     text.unmet = unmet;

@@ -16,7 +16,8 @@ namespace fs = std::filesystem;
 
 std::string summary(const std::string& name, const nlohmann::json& card) {
   const nlohmann::json training = card.value("training", nlohmann::json::object());
-  return name + "   x" + std::to_string(card.value("factor", 0)) + "   " + card.value("network", "?") + "   trained on " + std::to_string(training.value("samples", std::int64_t{0})) + " samples of " +
+  return name + "   x" + std::to_string(card.value("factor", 0)) + "   " + card.value("network", "?") +
+         "   trained on " + std::to_string(training.value("samples", std::int64_t{0})) + " samples of " +
          training.value("sky", "?");
 }
 
@@ -25,7 +26,9 @@ std::string summary(const std::string& name, const nlohmann::json& card) {
 int models(const Arguments& arguments) {
   std::vector<std::string> names;
   RunOptions run;
-  Options options("cirrus models", "List the models there are, or show one model's card: factor, beams, training, validation figures, hash.");
+  Options options(
+      "cirrus models",
+      "List the models there are, or show one model's card: factor, beams, training, validation figures, hash.");
   options.positionals("NAME", names, "model by name or file", 0, 1);
   add_run_options(options, run);
   if (!options.parse(arguments)) return 0;
@@ -51,9 +54,16 @@ int models(const Arguments& arguments) {
       try {
         const nlohmann::json card = enhance::read_card(file);
         log::print(summary(file.stem().string(), card));
-        list.push_back({{"name", file.stem().string()}, {"path", file.string()}, {"factor", card.at("factor")}, {"network", card.at("network")}, {"training", card.at("training")}, {"sha256", sha256_file(file)}});
+        list.push_back({{"name", file.stem().string()},
+                        {"path", file.string()},
+                        {"factor", card.at("factor")},
+                        {"network", card.at("network")},
+                        {"training", card.at("training")},
+                        {"sha256", sha256_file(file)}});
       } catch (const Error& e) {
         log::warning(e.what());
+      } catch (const nlohmann::json::exception& e) {
+        log::warning(file.string() + ": the model's metadata are incomplete: " + e.what());
       }
     }
   }

@@ -12,7 +12,7 @@ struct Settings {
   bool verbose = false;  ///< debug messages too
   bool json = false;     ///< stdout is kept for one JSON object: print() is silent
   bool strict = false;   ///< a warning is thrown as Error(bad_data)
-  std::string file = "";      ///< also write everything, with UTC time and level, to this file ("" = none); appended to
+  std::string file{};    ///< also write everything, with UTC time and level, to this file ("" = none); appended to
 };
 
 /// Applies the settings to all later messages. Throws Error(cannot_create) if the log file cannot be opened.

@@ -76,7 +76,8 @@ std::vector<Backend*> backends();
 /// Opens "auto", "cpu", "cuda", "cuda:1", "hpu". Throws Error(usage) for an unknown name, Error(unavailable) for a missing device.
 std::unique_ptr<Device> open_device(const std::string& name);
 
-/// Resolves --dtype auto|fp32|bf16|fp16 on a device. auto: bf16 where the device runs it fast, else fp32.
+/// Resolves --dtype auto|fp32|bf16|fp16 on a device. auto: bf16 where the device runs it fast, else fp32. Throws Error(usage) for an
+/// unknown name, Error(unavailable) for fp16 on a device that does not list it.
 at::ScalarType resolve_dtype(const std::string& name, const Device& device);
 std::string dtype_name(at::ScalarType type);  ///< "fp32", "bf16", "fp16"
 

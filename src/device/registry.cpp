@@ -53,7 +53,8 @@ Backend* load_module(const std::string& kind, const std::string& hardware) {
     void* handle = dlopen((folder / file).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) return fail("module " + (folder / file).string() + " does not load: " + dlerror());
     const auto entry = reinterpret_cast<ModuleEntry>(dlsym(handle, "cirrus_device_backend"));
-    Backend* backend = entry != nullptr ? entry(kModuleAbi) : nullptr;
+    if (entry == nullptr) return fail((folder / file).string() + " is not a Cirrus module: it has no cirrus_device_backend");
+    Backend* backend = entry(kModuleAbi);
     if (backend == nullptr) return fail("module " + (folder / file).string() + " belongs to another version of Cirrus: rebuild it");
     return backend;
   }
@@ -126,13 +127,14 @@ std::string dtype_name(at::ScalarType type) {
 
 at::ScalarType resolve_dtype(const std::string& name, const Device& device) {
   const Capabilities c = device.capabilities();
-  if (name == "auto") return c.dtypes.front();
+  const auto fast = [&](at::ScalarType type) { return std::find(c.dtypes.begin(), c.dtypes.end(), type) != c.dtypes.end(); };
+  if (name == "auto") return fast(at::kBFloat16) ? at::kBFloat16 : at::kFloat;
   if (name == "fp32") return at::kFloat;
-  const at::ScalarType type = name == "bf16" ? at::kBFloat16 : at::kHalf;
-  if (name != "bf16" && name != "fp16") throw Error(ExitCode::usage, "Unknown dtype '" + name + "'", "use auto, fp32, bf16 or fp16");
-  if (device.torch_device().is_cpu() && type == at::kHalf)
+  if (name == "bf16") return at::kBFloat16;  // right on every device, slow where it is emulated
+  if (name != "fp16") throw Error(ExitCode::usage, "Unknown dtype '" + name + "'", "use auto, fp32, bf16 or fp16");
+  if (!fast(at::kHalf))
     throw Error(ExitCode::unavailable, "fp16 does not run at useful speed on this device (" + device.name() + ")", "use --dtype bf16 or fp32");
-  return type;
+  return at::kHalf;
 }
 
 }  // namespace cirrus::device

@@ -41,23 +41,31 @@ nlohmann::json EdmConfig::to_json() const {
 
 EdmConfig EdmConfig::from_json(const nlohmann::json& json) {
   EdmConfig c;
+  const auto refuse = [](const std::string& key, const std::string& found) {
+    throw Error(ExitCode::bad_data, "The network's configuration is not one of an edm network: " + key + " is " + found);
+  };
+  const auto whole = [&](const nlohmann::json& v, const std::string& key, std::int64_t low, std::int64_t high) {
+    if (!v.is_number_integer() || v < low || v > high) refuse(key, v.dump());
+    return v.get<std::int64_t>();
+  };
   try {
-    c.widths = json.at("widths").get<std::vector<std::int64_t>>();
-    c.blocks = json.at("blocks");
-    c.middle_blocks = json.at("middle_blocks");
-    c.embedding = json.at("embedding");
-    c.condition_maps = json.at("condition_maps");
-    c.condition_scalars = json.at("condition_scalars");
-    c.band_rms = json.at("band_rms").get<std::array<double, kernels::kBands>>();
+    const nlohmann::json &widths = json.at("widths"), &rms = json.at("band_rms");
+    if (!widths.is_array() || widths.empty() || widths.size() > 8) refuse("widths", widths.dump());
+    c.widths.clear();
+    for (const nlohmann::json& w : widths) c.widths.push_back(whole(w, "widths", 1, 4096));
+    c.blocks = whole(json.at("blocks"), "blocks", 1, 64);
+    c.middle_blocks = whole(json.at("middle_blocks"), "middle_blocks", 0, 64);
+    c.embedding = whole(json.at("embedding"), "embedding", 1, 4096);
+    c.condition_maps = whole(json.at("condition_maps"), "condition_maps", 0, 64);
+    c.condition_scalars = whole(json.at("condition_scalars"), "condition_scalars", 0, 64);
+    if (!rms.is_array() || rms.size() != kernels::kBands) refuse("band_rms", rms.dump());
+    for (std::size_t b = 0; b < kernels::kBands; ++b) {
+      if (!rms[b].is_number() || !(rms[b] > 0.0) || !std::isfinite(rms[b].get<double>())) refuse("band_rms", rms.dump());
+      c.band_rms[b] = rms[b];
+    }
   } catch (const nlohmann::json::exception& e) {
     throw Error(ExitCode::bad_data, std::string("The network's configuration is not one of an edm network: ") + e.what());
   }
-  const auto in_range = [](std::int64_t v, std::int64_t low, std::int64_t high) { return v >= low && v <= high; };
-  bool fine = in_range(static_cast<std::int64_t>(c.widths.size()), 1, 8) && in_range(c.blocks, 1, 64) && in_range(c.middle_blocks, 0, 64) &&
-              in_range(c.embedding, 1, 4096) && in_range(c.condition_maps, 0, 64) && in_range(c.condition_scalars, 0, 64);
-  for (std::int64_t w : c.widths) fine = fine && in_range(w, 1, 4096);
-  for (double r : c.band_rms) fine = fine && r > 0 && std::isfinite(r);
-  if (!fine) throw Error(ExitCode::bad_data, "The network's configuration holds impossible sizes: " + json.dump());
   return c;
 }
 
@@ -152,11 +160,7 @@ at::Tensor EdmNetwork::run_block(const Block& block, const at::Tensor& x, const 
 }
 
 at::Tensor EdmNetwork::raw_output(const at::Tensor& x, const at::Tensor& sigma, const at::Tensor& c_noise, const Conditions& conditions) {
-  if (!prepared_) {
-    std::vector<at::Tensor> raw;
-    for (const NamedTensor& w : weights_) raw.push_back(w.tensor);
-    effective_ = kernels::normalize_weights(raw, dtype_);
-  }
+  if (!prepared_) effective_ = kernels::normalize_weights(raw_weights(), dtype_);
   const auto linear = [&](const at::Tensor& v, std::int64_t w) {
     return at::matmul(v, effective_[static_cast<std::size_t>(w)].to(at::kFloat).t());
   };
@@ -176,7 +180,7 @@ at::Tensor EdmNetwork::raw_output(const at::Tensor& x, const at::Tensor& sigma, 
   const at::Tensor c_in = (band_gain_rms2_ + sigma.square().unsqueeze(1) * band_noise_gain2_).rsqrt().unsqueeze(-1).unsqueeze(-1);
   const at::Tensor bands = kernels::band_pass(x) * c_in;
   const at::Tensor ones = at::ones({1, 1, 1, 1}, x.options()).expand({x.size(0), 1, x.size(2), x.size(3)});
-  at::Tensor h = at::pixel_unshuffle(at::cat({bands, conditions.maps, ones}, 1), kStem).to(dtype_).contiguous(at::MemoryFormat::ChannelsLast);
+  at::Tensor h = at::pixel_unshuffle(at::cat({bands, conditions.maps, ones}, 1), kStem).to(effective_[static_cast<std::size_t>(stem_)].scalar_type()).contiguous(at::MemoryFormat::ChannelsLast);
   h = convolve(h, stem_);
 
   std::vector<at::Tensor> skips;
@@ -219,19 +223,20 @@ std::vector<NamedTensor> EdmNetwork::parameters() {
   return all;
 }
 
-void EdmNetwork::after_update() {
-  prepared_ = false;
+std::vector<at::Tensor> EdmNetwork::raw_weights() const {
   std::vector<at::Tensor> raw;
   for (const NamedTensor& w : weights_) raw.push_back(w.tensor);
-  kernels::force_unit_weights(raw);
+  return raw;
+}
+
+void EdmNetwork::after_update() {
+  prepared_ = false;
+  kernels::force_unit_weights(raw_weights());
 }
 
 void EdmNetwork::prepare_for_sampling(at::ScalarType dtype) {
   c10::NoGradGuard no_grad;
-  dtype_ = dtype;
-  std::vector<at::Tensor> raw;
-  for (const NamedTensor& w : weights_) raw.push_back(w.tensor.detach());
-  effective_ = kernels::normalize_weights(raw, dtype);
+  effective_ = kernels::normalize_weights(raw_weights(), dtype);
   prepared_ = true;
 }
 

@@ -52,6 +52,7 @@ class EdmNetwork : public Denoiser {
   };
   std::int64_t add_weight(const std::string& name, std::int64_t out, std::int64_t in, std::int64_t kernel, std::int64_t level);
   Block add_block(const std::string& name, std::int64_t in, std::int64_t out, std::int64_t level, bool encoder);
+  std::vector<at::Tensor> raw_weights() const;
   at::Tensor convolve(const at::Tensor& x, std::int64_t weight) const;
   at::Tensor run_block(const Block& block, const at::Tensor& x, const at::Tensor& activated, const at::Tensor& scales) const;
   /// F of Eq. 7: [N, 1, H, W] float32.

@@ -43,7 +43,7 @@ TileAxis plan_axis(std::int64_t length, std::int64_t tile, std::int64_t overlap,
     for (std::int64_t i = 0; i < axis.tile; ++i) {
       const auto ramp = [&](std::int64_t inside, std::int64_t width) {  // inside: pixels from that border
         if (width == 0 || inside >= width) return 1.0;
-        if (exact) return 2 * inside + 1 > width || (2 * inside + 1 == width) ? 1.0 : 0.0;  // cut in the middle of the overlap
+        if (exact) return 2 * inside >= width ? 1.0 : 0.0;  // cut in the middle of the overlap, whose width is even
         const std::int64_t trim = std::min(kTrim, (width - 1) / 4);
         const double u = (static_cast<double>(inside - trim) + 0.5) / static_cast<double>(width - 2 * trim);
         return u <= 0 ? 0.0 : u >= 1 ? 1.0 : 0.5 - 0.5 * std::cos(M_PI * u);

@@ -2,6 +2,7 @@
 #include "dist/checkpoint.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 
@@ -24,18 +25,47 @@ std::string numbered(const char* pattern, std::int64_t n) {
   return text;
 }
 
-/// Step folders under dir, newest first.
-std::vector<fs::path> step_folders(const fs::path& dir) {
-  std::vector<fs::path> folders;
+/// Folders step-N under dir with their N, newest first (by number: names of more than eight digits sort otherwise).
+std::vector<std::pair<std::int64_t, fs::path>> step_folders(const fs::path& dir) {
+  std::vector<std::pair<std::int64_t, fs::path>> folders;
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(dir, ignored))
-    if (entry.is_directory() && entry.path().filename().string().rfind("step-", 0) == 0) folders.push_back(entry.path());
+  for (const auto& entry : fs::directory_iterator(dir, ignored)) {
+    const std::string name = entry.path().filename().string();
+    std::int64_t step = 0;
+    if (!name.starts_with("step-") || !entry.is_directory(ignored)) continue;
+    const auto [end, failure] = std::from_chars(name.data() + 5, name.data() + name.size(), step);
+    if (failure == std::errc() && end == name.data() + name.size() && step >= 0) folders.emplace_back(step, entry.path());
+  }
   std::sort(folders.rbegin(), folders.rend());
   return folders;
 }
 
-nlohmann::json file_record(const fs::path& file) {
-  return {{"bytes", fs::file_size(file)}, {"sha256", sha256_file(file)}};
+/// Removes a checkpoint; its manifest first, so that a half-removed folder is none.
+void remove_checkpoint(const fs::path& folder) {
+  std::error_code ignored;
+  fs::remove(folder / kManifest, ignored);
+  fs::remove_all(folder, ignored);
+}
+
+/// One entry of a manifest's "tensors", filled from the contents of its files.
+at::Tensor read_tensor(const nlohmann::json& entry, const std::map<std::string, std::string>& contents, const std::string& where) {
+  std::uint64_t available = 0;
+  for (const auto& [file, bytes] : contents) available += bytes.size();
+  const at::Tensor t = empty_tensor(entry.at("shape").get<std::vector<std::int64_t>>(), dtype_of_code(entry.at("dtype").get<std::string>()), available, where);
+  const std::uint64_t element = t.element_size(), count = static_cast<std::uint64_t>(t.numel());
+  std::uint64_t filled = 0;  // elements: shards follow each other
+  for (const auto& part : entry.at("shards")) {
+    const std::string& bytes = contents.at(part.at("file").get<std::string>());
+    for (const char* key : {"begin", "end", "offset"})
+      if (!part.at(key).is_number_unsigned()) throw Error(ExitCode::bad_data, where + " has a shard whose " + key + " is " + part.at(key).dump());
+    const std::uint64_t begin = part.at("begin"), end = part.at("end"), offset = part.at("offset");
+    if (begin != filled || end < begin || end > count || offset > bytes.size() || (end - begin) * element > bytes.size() - offset)
+      throw Error(ExitCode::bad_data, where + " has a shard outside its file or tensor");
+    if (end > begin) std::memcpy(static_cast<char*>(t.data_ptr()) + begin * element, bytes.data() + offset, (end - begin) * element);
+    filled = end;
+  }
+  if (filled != count) throw Error(ExitCode::bad_data, where + " is not covered by its shards");
+  return t;
 }
 
 }  // namespace
@@ -43,7 +73,7 @@ nlohmann::json file_record(const fs::path& file) {
 fs::path save_checkpoint(const fs::path& dir, const Checkpoint& checkpoint, const World& world, int keep) {
   const fs::path folder = dir / numbered("step-%08lld", checkpoint.step);
   std::error_code error;
-  fs::remove_all(folder, error);  // what an earlier, killed run left under this name
+  remove_checkpoint(folder);  // what an earlier, killed run left under this name
   fs::create_directories(folder, error);
   if (error) throw Error(ExitCode::cannot_create, "Cannot make " + folder.string() + ": " + error.message(), "choose another --out, or free space");
   const std::string shard = numbered("rank-%05lld.safetensors", world.rank);
@@ -62,16 +92,16 @@ fs::path save_checkpoint(const fs::path& dir, const Checkpoint& checkpoint, cons
     const auto n = static_cast<std::int64_t>((e.end - e.begin) / dtype_size(e.dtype));
     manifest["tensors"][e.name] = {{"dtype", e.dtype}, {"shape", e.shape}, {"shards", {{{"file", shard}, {"offset", header.data_offset + e.begin}, {"begin", 0}, {"end", n}}}}};
   }
-  manifest["files"][shard] = file_record(folder / shard);
+  manifest["files"][shard] = {{"bytes", written.size()}, {"sha256", sha256(written)}};
   manifest["state"] = checkpoint.state;
   write_text(folder / kManifest, manifest.dump(1) + "\n", true);
 
+  // Later steps belong to a course that was given up (their checkpoints were damaged); folders without manifest to killed runs.
   int kept = 0;
-  for (const fs::path& old : step_folders(dir))
-    if (fs::exists(old / kManifest) && ++kept > keep) {
-      fs::remove(old / kManifest, error);  // first, so that a half-removed folder is no checkpoint
-      fs::remove_all(old, error);
-    }
+  for (const auto& [step, old] : step_folders(dir)) {
+    const bool whole = fs::exists(old / kManifest, error);
+    if (step > checkpoint.step || !whole || ++kept > std::max(keep, 1)) remove_checkpoint(old);
+  }
   return folder;
 }
 
@@ -81,35 +111,22 @@ Checkpoint load_checkpoint(const fs::path& folder) {
   try {
     const nlohmann::json manifest = nlohmann::json::parse(read_text(path));
     if (manifest.at("format") != kFormat) throw Error(ExitCode::bad_data, path.string() + ": format is " + manifest.at("format").dump() + ", expected \"" + kFormat + "\"");
+    std::map<std::string, std::string> contents;
     for (const auto& [name, record] : manifest.at("files").items()) {
       const fs::path file = folder / name;
+      if (name != file.filename()) throw Error(ExitCode::bad_data, path.string() + ": '" + name + "' is not the name of a file beside it");
       std::error_code error;
       if (fs::file_size(file, error) != record.at("bytes").get<std::uint64_t>() || error) throw Error(ExitCode::bad_data, file.string() + ": missing or of another size than its manifest says");
-      if (sha256_file(file) != record.at("sha256").get<std::string>()) throw Error(ExitCode::bad_data, file.string() + ": its sha256 differs from the manifest's");
+      contents[name] = read_text(file);
+      if (sha256(contents[name]) != record.at("sha256").get<std::string>()) throw Error(ExitCode::bad_data, file.string() + ": its sha256 differs from the manifest's");
     }
     out.step = manifest.at("step");
     out.samples = manifest.at("samples");
     out.strategy = manifest.at("strategy");
     out.config_sha256 = manifest.at("config_sha256");
     out.state = manifest.at("state");
-    std::map<std::string, std::string> contents;
-    for (const auto& [name, record] : manifest.at("files").items()) contents[name] = read_text(folder / name);
-    for (const auto& [name, entry] : manifest.at("tensors").items()) {
-      const at::Tensor t = at::empty(entry.at("shape").get<std::vector<std::int64_t>>(), dtype_of_code(entry.at("dtype")));
-      std::int64_t filled = 0;
-      for (const auto& part : entry.at("shards")) {
-        const std::string& bytes = contents.at(part.at("file").get<std::string>());
-        const auto begin = part.at("begin").get<std::int64_t>(), end = part.at("end").get<std::int64_t>();
-        const auto offset = part.at("offset").get<std::uint64_t>();
-        const std::uint64_t size = static_cast<std::uint64_t>(end - begin) * t.element_size();
-        if (begin < 0 || end < begin || end > t.numel() || offset > bytes.size() || size > bytes.size() - offset)
-          throw Error(ExitCode::bad_data, path.string() + ": a shard of '" + name + "' lies outside its file or tensor");
-        std::memcpy(static_cast<char*>(t.data_ptr()) + static_cast<std::uint64_t>(begin) * t.element_size(), bytes.data() + offset, size);
-        filled += end - begin;
-      }
-      if (filled != t.numel()) throw Error(ExitCode::bad_data, path.string() + ": shards of '" + name + "' do not cover it");
-      out.tensors.emplace_back(name, t);
-    }
+    if (out.step < 0 || out.samples < 0) throw Error(ExitCode::bad_data, path.string() + ": step or samples is negative");
+    for (const auto& [name, entry] : manifest.at("tensors").items()) out.tensors.emplace_back(name, read_tensor(entry, contents, path.string() + ": tensor '" + name + "'"));
   } catch (const nlohmann::json::exception& e) {
     throw Error(ExitCode::bad_data, path.string() + ": " + e.what());
   } catch (const std::out_of_range& e) {
@@ -119,7 +136,7 @@ Checkpoint load_checkpoint(const fs::path& folder) {
 }
 
 std::optional<Checkpoint> load_newest_checkpoint(const fs::path& dir) {
-  for (const fs::path& folder : step_folders(dir)) {
+  for (const auto& [step, folder] : step_folders(dir)) {
     if (!fs::exists(folder / kManifest)) {
       log::warning(folder.string() + " has no manifest.json (its writing was cut off): skipped");
       continue;

@@ -22,7 +22,7 @@ struct Checkpoint {
 };
 
 /// Writes DIR/step-NNNNNNNN atomically enough that a kill at any time leaves the previous checkpoints whole; then removes all but
-/// the newest `keep`. Returns the folder. Throws Error(cannot_create), Error(io).
+/// the newest `keep` (at least 1), what killed runs left unfinished, and checkpoints of later steps. Returns the folder. Throws Error(cannot_create), Error(io).
 std::filesystem::path save_checkpoint(const std::filesystem::path& dir, const Checkpoint& checkpoint, const World& world, int keep);
 
 /// Reads one folder, checking every file against the manifest. Throws Error(bad_data) if it is damaged.

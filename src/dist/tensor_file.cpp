@@ -1,7 +1,9 @@
 // Conversion between ATen tensors and safetensors entries.
 #include "dist/tensor_file.h"
 
+#include <algorithm>
 #include <cstring>
+#include <sstream>
 
 #include "base/errors.h"
 #include "base/safetensors.h"
@@ -25,6 +27,19 @@ at::ScalarType dtype_of_code(const std::string& code) {
   throw Error(ExitCode::bad_data, "Tensors of dtype " + code + " are not supported here");
 }
 
+at::Tensor empty_tensor(const std::vector<std::int64_t>& shape, at::ScalarType type, std::uint64_t available, const std::string& where) {
+  unsigned __int128 bytes = c10::elementSize(type), extent = 1;  // extent: with empty dimensions counted as one, as strides do
+  bool possible = true;
+  for (const std::int64_t n : shape) {
+    possible = possible && n >= 0;
+    bytes *= static_cast<std::uint64_t>(possible ? n : 0);
+    extent *= static_cast<std::uint64_t>(possible ? std::max<std::int64_t>(n, 1) : 1);
+    possible = possible && bytes <= available && extent <= std::uint64_t{1} << 48;
+  }
+  if (!possible) throw Error(ExitCode::bad_data, where + " has an impossible shape: " + (std::ostringstream() << at::IntArrayRef(shape)).str());
+  return at::empty(shape, type);
+}
+
 void save_tensors(const std::filesystem::path& path, const NamedTensors& tensors, const std::map<std::string, std::string>& metadata, bool overwrite) {
   std::vector<at::Tensor> kept;
   std::vector<TensorBytes> entries;
@@ -39,7 +54,7 @@ TensorFile load_tensors(const std::filesystem::path& path) {
   const SafetensorsFile file = read_safetensors(path);
   TensorFile out{{}, file.header.metadata, path.string()};
   for (const TensorEntry& e : file.header.entries) {
-    at::Tensor t = at::empty(e.shape, dtype_of_code(e.dtype));
+    const at::Tensor t = empty_tensor(e.shape, dtype_of_code(e.dtype), e.end - e.begin, path.string() + ": tensor '" + e.name + "'");
     if (t.numel() > 0) std::memcpy(t.data_ptr(), file.bytes(e).data(), t.nbytes());
     out.tensors.emplace_back(e.name, t);
   }

@@ -29,4 +29,8 @@ TensorFile load_tensors(const std::filesystem::path& path);
 std::string dtype_code(at::ScalarType type);  ///< "F32", ...
 at::ScalarType dtype_of_code(const std::string& code);
 
+/// A tensor to fill from a file that holds `available` bytes. Throws Error(bad_data), beginning with `where`, for a shape that is
+/// negative or larger than that, or whose strides overflow though it is empty.
+at::Tensor empty_tensor(const std::vector<std::int64_t>& shape, at::ScalarType type, std::uint64_t available, const std::string& where);
+
 }  // namespace cirrus::dist

@@ -3,7 +3,9 @@
 
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdlib>
+#include <cstring>
 
 #include "base/errors.h"
 
@@ -20,15 +22,21 @@ std::string host_name() {
   return name;
 }
 
-/// The first of these environment variables that holds a number, or `otherwise`.
-int from_environment(std::initializer_list<const char*> names, int otherwise) {
-  for (const char* name : names)
-    if (const char* value = std::getenv(name); value != nullptr && *value != 0) return std::atoi(value);
-  return otherwise;
+/// How many processes the launcher says it started: Hydra and PMI, Open MPI, a Slurm step. The innermost launcher stands first:
+/// mpiexec inside a Slurm step leaves Slurm's variables in place.
+int launched_size() {
+  for (const char* name : {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == 0) continue;
+    int size = 0;
+    const auto [end, failure] = std::from_chars(value, value + std::strlen(value), size);
+    if (failure != std::errc() || *end != 0 || size < 1)
+      throw Error(ExitCode::unavailable, std::string("The launcher's ") + name + " = '" + value + "' is not a number of processes",
+                  "unset it to run one process, or launch with mpiexec or srun");
+    return size;
+  }
+  return 1;
 }
-
-/// How many processes the launcher says it started: Hydra and PMI, Open MPI, a Slurm step.
-int launched_size() { return from_environment({"PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"}, 1); }
 
 }  // namespace
 
@@ -39,9 +47,9 @@ World join_world() {
   const int expected = launched_size();
   if (expected <= 1) return world;
 #ifdef CIRRUS_HAVE_MPI
-  setenv("UCX_HANDLE_ERRORS", "none", 0);  // UCX prints crash traces of its own
   int provided = 0;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
+  std::atexit(leave_world);  // also when an error ends the program: a launcher takes an exit without it for a crash
   MPI_Comm_rank(MPI_COMM_WORLD, &world.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &world.size);
   MPI_Comm local;

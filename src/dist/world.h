@@ -15,7 +15,7 @@ struct World {
 };
 
 /// The world this process was started in. Under mpiexec or srun, MPI is initialised and asked; a launcher whose processes MPI
-/// does not see as one world throws Error(unavailable). Call once, early; MPI is finalised at `leave_world()`.
+/// does not see as one world throws Error(unavailable). Call once, early; MPI is finalised by `leave_world()`, at exit at the latest.
 World join_world();
 void leave_world();
 

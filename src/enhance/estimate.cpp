@@ -13,11 +13,23 @@ namespace {
 
 struct Rings {
   std::vector<double> k, power, modes;
+  std::vector<double> window;  ///< what a pixel's extent leaves of the power
 };
 
-/// Power of the mirrored map (no jump at its borders) in rings of 1/64 cycle per pixel, normalised so that white noise of variance v
-/// has power v. The asinh of the map would mix scales; the map itself is used, with its brightest 0.5 % clipped, so that one source
-/// does not decide.
+/// Mean over directions of the squared window of a unit pixel.
+double pixel_window(double k) {
+  double sum = 0;
+  for (int i = 0; i < 8; ++i) {
+    const double angle = (i + 0.5) * M_PI / 16, kx = k * std::cos(angle), ky = k * std::sin(angle);
+    const auto sinc = [](double x) { return x == 0 ? 1.0 : std::sin(M_PI * x) / (M_PI * x); };
+    sum += std::pow(sinc(kx) * sinc(ky), 2);
+  }
+  return sum / 8;
+}
+
+/// Power of the mirrored map (no jump at its borders) in rings of 1/64 cycle per pixel, normalised so that white noise
+/// of variance v has power v. The asinh of the map would mix scales; the map itself is used, with its brightest 0.5 %
+/// clipped, so that one source does not decide.
 Rings ring_power(const at::Tensor& lr) {
   constexpr std::int64_t kLargest = 1024, kRings = 32;
   at::Tensor map = lr;
@@ -30,11 +42,12 @@ Rings ring_power(const at::Tensor& lr) {
   };
   map = map.clamp(limit(0.0025), limit(0.9975));
   const at::Tensor spectrum = at::fft_fft2(mirror_pad(map - map.mean(), 0, h, 0, w)).abs().square().contiguous();
-  Rings rings{std::vector<double>(kRings), std::vector<double>(kRings), std::vector<double>(kRings)};
+  Rings rings{std::vector<double>(kRings), std::vector<double>(kRings), std::vector<double>(kRings), {}};
   const auto p = spectrum.accessor<double, 2>();
   for (std::int64_t y = 0; y < 2 * h; ++y)
     for (std::int64_t x = 0; x < 2 * w; ++x) {
-      const double ky = static_cast<double>(std::min(y, 2 * h - y)) / static_cast<double>(2 * h), kx = static_cast<double>(std::min(x, 2 * w - x)) / static_cast<double>(2 * w);
+      const double ky = static_cast<double>(std::min(y, 2 * h - y)) / static_cast<double>(2 * h),
+                   kx = static_cast<double>(std::min(x, 2 * w - x)) / static_cast<double>(2 * w);
       const double k = std::hypot(ky, kx);
       const auto i = static_cast<std::size_t>(k * 64);
       if (k <= 0 || i >= kRings) continue;
@@ -48,26 +61,18 @@ Rings ring_power(const at::Tensor& lr) {
       used.k.push_back(rings.k[i] / rings.modes[i]);
       used.power.push_back(std::max(rings.power[i] / rings.modes[i] / static_cast<double>(4 * h * w), 1e-300));
       used.modes.push_back(rings.modes[i] / 4);  // a mirrored map has a quarter of independent modes
+      used.window.push_back(pixel_window(used.k.back()));
     }
   return used;
 }
 
-/// Mean over directions of the squared window of a unit pixel.
-double pixel_window(double k) {
-  double sum = 0;
-  for (int i = 0; i < 8; ++i) {
-    const double angle = (i + 0.5) * M_PI / 16, kx = k * std::cos(angle), ky = k * std::sin(angle);
-    const auto sinc = [](double x) { return x == 0 ? 1.0 : std::sin(M_PI * x) / (M_PI * x); };
-    sum += std::pow(sinc(kx) * sinc(ky), 2);
-  }
-  return sum / 8;
-}
-
 /// Weighted mean square of ln(power / model), amplitude A free, for one (slope, sigma, noise).
 double misfit(const Rings& r, double slope, double sigma, double noise) {
-  // ln of the best amplitude by a few fixed-point steps: model = A s + noise.
+  // ln of the amplitude: the weighted mean where the sky is well above the noise.
   std::vector<double> shape;
-  for (std::size_t i = 0; i < r.k.size(); ++i) shape.push_back(std::pow(r.k[i], -slope) * std::exp(-4 * M_PI * M_PI * sigma * sigma * r.k[i] * r.k[i]) * pixel_window(r.k[i]));
+  for (std::size_t i = 0; i < r.k.size(); ++i)
+    shape.push_back(std::pow(r.k[i], -slope) * std::exp(-4 * M_PI * M_PI * sigma * sigma * r.k[i] * r.k[i]) *
+                    r.window[i]);
   double log_a = 0, weight_sum = 0;
   for (std::size_t i = 0; i < r.k.size(); ++i)
     if (r.k[i] < 0.25 && r.power[i] > 2 * noise) {
@@ -100,7 +105,8 @@ double estimate_noise(const at::Tensor& lr) {
 }
 
 BeamEstimate estimate_beam(const at::Tensor& lr) {
-  if (std::min(lr.size(0), lr.size(1)) < 32) return {std::nullopt, "the map is too small to show where its power spectrum rolls off"};
+  if (std::min(lr.size(0), lr.size(1)) < 32)
+    return {std::nullopt, "the map is too small to show where its power spectrum rolls off"};
   const Rings r = ring_power(lr);
   const double floor = std::pow(estimate_noise(lr), 2);
   double best = 1e300, best_fwhm = 0, without = 1e300;
@@ -113,14 +119,19 @@ BeamEstimate estimate_beam(const at::Tensor& lr) {
       }
   char text[160];
   if (best_fwhm < 1.0 || without < 1.5 * best + 0.005) {
-    std::snprintf(text, sizeof(text), "the power spectrum shows no roll-off (misfit %.3f without a beam, %.3f with the best)", without, best);
+    std::snprintf(text, sizeof(text),
+                  "the power spectrum shows no roll-off (misfit %.3f without a beam, %.3f with the best)", without,
+                  best);
     return {std::nullopt, text};
   }
   if (best > 0.15 || best_fwhm > 5.9) {
-    std::snprintf(text, sizeof(text), "the power spectrum is not that of dust seen through a Gaussian beam (misfit %.3f)", best);
+    std::snprintf(text, sizeof(text),
+                  "the power spectrum is not that of dust seen through a Gaussian beam (misfit %.3f)", best);
     return {std::nullopt, text};
   }
-  std::snprintf(text, sizeof(text), "the power spectrum rolls off as through a beam of %.1f pixels (misfit %.3f, %.3f without a beam)", best_fwhm, best, without);
+  std::snprintf(text, sizeof(text),
+                "the power spectrum rolls off as through a beam of %.1f pixels (misfit %.3f, %.3f without a beam)",
+                best_fwhm, best, without);
   return {best_fwhm, text};
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/errors.h"
+#include "enhance/estimate.h"
 #include "fits/image.h"
 #include "fits/mask.h"
 #include "fits/units.h"
@@ -18,18 +19,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kUsualBeam = 2.3, kUsualSnr = 30;
+constexpr double kUsualBeam = 2.3, kUsualSnr = 30, kSmallestNoise = 1e-100;
 
 struct Map {
   fits::Image image;
-  at::Tensor pixels;          ///< float64, gaps filled
+  at::Tensor pixels;  ///< float64, gaps filled
   double pixel_arcsec = 0;
 };
 Map read_map(const std::string& path) {
   Map m{fits::read_image(path), {}, 0};
   fits::fill_invalid(m.image.pixels, m.image.width, m.image.height);
   m.pixels = at::tensor(m.image.pixels, at::kDouble).view({m.image.height, m.image.width});
-  if (const auto scale = fits::pixel_scale(m.image.header, m.image.axis_x, m.image.axis_y)) m.pixel_arcsec = scale->arcsec;
+  if (const auto scale = fits::pixel_scale(m.image.header, m.image.axis_x, m.image.axis_y))
+    m.pixel_arcsec = scale->arcsec;
   return m;
 }
 
@@ -57,13 +59,15 @@ Degrading parse_degrading(const std::string& text) {
   std::size_t at = 0;
   while (at < text.size()) {
     const std::size_t end = std::min(text.find(',', at), text.size()), equals = text.find('=', at);
-    const std::string key = text.substr(at, std::min(equals, end) - at), value = equals < end ? text.substr(equals + 1, end - equals - 1) : "";
+    const std::string key = text.substr(at, std::min(equals, end) - at),
+                      value = equals < end ? text.substr(equals + 1, end - equals - 1) : "";
     if (key == "beam") {
       d.beam_arcsec = sky::arcsec_of(value);
     } else if (key == "noise") {
       char* rest = nullptr;
       d.noise = std::strtod(value.c_str(), &rest);
-      if (value.empty() || *rest != 0 || !(*d.noise >= 0)) throw Error(ExitCode::usage, "--degrade noise='" + value + "' is not a number");
+      if (value.empty() || *rest != 0 || !(*d.noise >= 0))
+        throw Error(ExitCode::usage, "--degrade noise='" + value + "' is not a number");
     } else {
       throw Error(ExitCode::usage, "--degrade knows beam=FWHM and noise=SIGMA, not '" + key + "'");
     }
@@ -72,10 +76,12 @@ Degrading parse_degrading(const std::string& text) {
   return d;
 }
 
-MapToEvaluate degraded_case(const std::string& path, std::int64_t factor, const std::string& mode, const Degrading& degrading, std::uint64_t seed) {
+MapToEvaluate degraded_case(const std::string& path, std::int64_t factor, const std::string& mode,
+                            const Degrading& degrading, std::uint64_t seed) {
   Map truth = read_map(path);
   const std::int64_t h = truth.pixels.size(0) / factor * factor, w = truth.pixels.size(1) / factor * factor;
-  if (h < 4 * factor || w < 4 * factor) throw Error(ExitCode::bad_data, path + " is too small to be degraded by " + std::to_string(factor));
+  if (h < 4 * factor || w < 4 * factor)
+    throw Error(ExitCode::bad_data, path + " is too small to be degraded by " + std::to_string(factor));
   truth.pixels = truth.pixels.narrow(0, 0, h).narrow(1, 0, w).contiguous();
   MapToEvaluate out = described(truth, fs::path(path).filename().string());
   metrics::Case& c = out.question;
@@ -86,13 +92,17 @@ MapToEvaluate degraded_case(const std::string& path, std::int64_t factor, const 
     return out;
   }
   const double s = static_cast<double>(factor);
-  if (degrading.beam_arcsec && truth.pixel_arcsec <= 0) throw Error(ExitCode::bad_data, path + ": --degrade beam=FWHM needs celestial coordinates in the header");
+  if (degrading.beam_arcsec && truth.pixel_arcsec <= 0)
+    throw Error(ExitCode::bad_data, path + ": --degrade beam=FWHM needs celestial coordinates in the header");
   c.beam_lr = degrading.beam_arcsec ? *degrading.beam_arcsec / truth.pixel_arcsec : s * kUsualBeam;
   // A map whose beam is unknown counts as seen through the usual one: what it holds below that is noise.
   if (c.beam_hr <= 0) c.beam_hr = kUsualBeam;
-  const at::Tensor clean = sky::Degradation(h, w, sky::Beam{c.beam_lr}.difference(sky::Beam{c.beam_hr}).sigma(), factor).apply(c.truth);
+  const at::Tensor clean =
+      sky::Degradation(h, w, sky::Beam{c.beam_lr}.difference(sky::Beam{c.beam_hr}).sigma(), factor).apply(c.truth);
   c.noise = degrading.noise ? *degrading.noise : metrics::Transform::of(clean).a / kUsualSnr;
-  c.lr = clean + *c.noise * kernels::normal_noise({1, 1, h / factor, w / factor}, {seed, Purpose::degrade, {0}}).to(at::kDouble).view({h / factor, w / factor});
+  c.lr = clean + *c.noise * kernels::normal_noise({1, 1, h / factor, w / factor}, {seed, Purpose::degrade, {0}})
+                                .to(at::kDouble)
+                                .view({h / factor, w / factor});
   return out;
 }
 
@@ -102,13 +112,18 @@ MapToEvaluate paired_case(const std::string& lr_path, const std::string& truth_p
   metrics::Case& c = out.question;
   c.lr = lr.pixels;
   c.factor = truth.pixels.size(0) / std::max<std::int64_t>(lr.pixels.size(0), 1);
-  if (c.factor < 1 || truth.pixels.size(0) != c.factor * lr.pixels.size(0) || truth.pixels.size(1) != c.factor * lr.pixels.size(1))
-    throw Error(ExitCode::bad_data, truth_path + " is not a whole multiple of " + lr_path + " in size", "cut both to the same sky first");
+  if (c.factor < 1 || truth.pixels.size(0) != c.factor * lr.pixels.size(0) ||
+      truth.pixels.size(1) != c.factor * lr.pixels.size(1))
+    throw Error(ExitCode::bad_data, truth_path + " is not a whole multiple of " + lr_path + " in size",
+                "cut both to the same sky first");
   c.beam_hr = own_beam(truth);
   const auto beam = fits::header_beam(lr.image.header);
   if (!beam) return out;
-  if (truth.pixel_arcsec <= 0) throw Error(ExitCode::bad_data, truth_path + ": no celestial coordinates, so the beam of " + lr_path + " cannot be turned into pixels");
+  if (truth.pixel_arcsec <= 0)
+    throw Error(ExitCode::bad_data,
+                truth_path + ": no celestial coordinates, so the beam of " + lr_path + " cannot be turned into pixels");
   c.beam_lr = beam->fwhm_arcsec() / truth.pixel_arcsec;
+  if (c.beam_hr <= 0) c.beam_hr = kUsualBeam;  // as in degraded_case
   c.noise = lr.image.header.get<double>("NOISE");
   return out;
 }
@@ -117,7 +132,8 @@ std::vector<MapToEvaluate> set_cases(const std::string& folder, const std::strin
   std::vector<std::string> truths;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error))
-    if (const std::string name = entry.path().filename().string(); name.ends_with("_truth.fits")) truths.push_back(name.substr(0, name.size() - 11));
+    if (const std::string name = entry.path().filename().string(); name.ends_with("_truth.fits"))
+      truths.push_back(name.substr(0, name.size() - 11));
   std::sort(truths.begin(), truths.end());
   std::vector<MapToEvaluate> cases;
   for (const std::string& number : truths) {
@@ -126,7 +142,9 @@ std::vector<MapToEvaluate> set_cases(const std::string& folder, const std::strin
     cases.push_back(paired_case(lr.string(), (fs::path(folder) / (number + "_truth.fits")).string()));
     cases.back().name = number;
   }
-  if (cases.empty()) throw Error(ExitCode::no_input, "No maps NN_truth.fits with NN_" + mode + "_x" + std::to_string(factor) + ".fits in " + folder);
+  if (cases.empty())
+    throw Error(ExitCode::no_input,
+                "No maps NN_truth.fits with NN_" + mode + "_x" + std::to_string(factor) + ".fits in " + folder);
   return cases;
 }
 
@@ -136,14 +154,21 @@ Observation observation_of(const metrics::Case& c, double usual_beam_pixels) {
   o.sampling.factor = c.factor;
   o.sampling.beam_out = c.block_mode() ? usual_beam_pixels : c.beam_hr;
   o.sampling.beam_in = c.block_mode() ? 0 : c.beam_lr;
-  if (!c.block_mode()) o.noise = std::max(c.noise.value_or(0), 1e-6 * o.lr.std(false).item<double>());
+  // As decide() has it: a map is not better known than its numbers, and its own power tells the noise where nobody
+  // does.
+  if (!c.block_mode())
+    o.noise = std::max({c.noise ? *c.noise : estimate_noise(o.lr), 1e-6 * o.lr.std(false).item<double>(),
+                        1e-7 * o.lr.mean().abs().item<double>(), kSmallestNoise});
   return o;
 }
 
-std::vector<NamedMethod> model_methods(const std::vector<std::string>& names, Model& model, const EnhanceOptions& options) {
-  const double usual = model.card.at("beams").value("output_pixels", kUsualBeam);
+std::vector<NamedMethod> model_methods(const std::vector<std::string>& names, Model& model,
+                                       const EnhanceOptions& options) {
+  const double usual = model.trained.usual_beam;
   const auto run = [&model, usual](const metrics::Case& c, const EnhanceOptions& o) {
-    if (c.factor != model.factor) throw Error(ExitCode::usage, "Model " + model.name + " upscales by " + std::to_string(model.factor) + ", the map asks for " + std::to_string(c.factor));
+    if (c.factor != model.factor)
+      throw Error(ExitCode::usage, "Model " + model.name + " upscales by " + std::to_string(model.factor) +
+                                       ", the map asks for " + std::to_string(c.factor));
     return enhance_map(observation_of(c, usual), at::zeros(c.lr.sizes(), at::kBool), model, o);
   };
   // The last ensemble, so that sample and mean of one map cost one.
@@ -180,7 +205,8 @@ std::vector<NamedMethod> model_methods(const std::vector<std::string>& names, Mo
                            return out;
                          }});
     } else {
-      methods.push_back({name, [=, members = options.members, evaluations = diffusion::evaluations(options.sampler)](const metrics::Case& c) {
+      methods.push_back({name, [=, members = options.members,
+                                evaluations = diffusion::evaluations(options.sampler)](const metrics::Case& c) {
                            const auto e = ensemble(c);
                            Output out;
                            out.evaluations = evaluations;

@@ -16,7 +16,8 @@ at::Tensor mirrored_index(std::int64_t before, std::int64_t n, std::int64_t afte
 
 }  // namespace
 
-at::Tensor mirror_pad(const at::Tensor& map, std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right) {
+at::Tensor mirror_pad(const at::Tensor& map, std::int64_t top, std::int64_t bottom, std::int64_t left,
+                      std::int64_t right) {
   const at::Tensor rows = mirrored_index(top, map.size(-2), bottom).to(map.device());
   const at::Tensor columns = mirrored_index(left, map.size(-1), right).to(map.device());
   return map.index_select(-2, rows).index_select(-1, columns);

@@ -3,8 +3,11 @@
 
 #include <c10/core/GradMode.h>
 
+#include <cmath>
 #include <cstdlib>
+#include <limits>
 
+#include "base/clock.h"
 #include "base/errors.h"
 #include "base/files.h"
 #include "base/safetensors.h"
@@ -19,57 +22,121 @@ constexpr const char* kFormat = "cirrus-model/1";
 
 nlohmann::json card_of(const std::map<std::string, std::string>& metadata, const fs::path& path) {
   const auto it = metadata.find("cirrus");
-  const nlohmann::json card = it == metadata.end() ? nlohmann::json() : nlohmann::json::parse(it->second, nullptr, false);
-  if (!card.is_object() || card.value("format", "") != kFormat)
-    throw Error(ExitCode::bad_data, path.string() + " is not a Cirrus model (its metadata has no entry 'cirrus' of format " + kFormat + ")",
+  const nlohmann::json card =
+      it == metadata.end() ? nlohmann::json() : nlohmann::json::parse(it->second, nullptr, false);
+  if (!card.is_object() || !card.contains("format") || card["format"] != kFormat)
+    throw Error(ExitCode::bad_data,
+                path.string() + " is not a Cirrus model (its metadata has no entry 'cirrus' of format " + kFormat + ")",
                 "`cirrus models` lists the models there are");
   return card;
 }
 
+std::int64_t whole_number(const nlohmann::json& json) {
+  if (!json.is_number_integer()) throw Error(ExitCode::bad_data, "'" + json.dump() + "' is not a whole number");
+  return json.get<std::int64_t>();
+}
+
+std::array<double, 2> range_of(const nlohmann::json& json) {
+  const auto range = json.get<std::array<double, 2>>();
+  if (!(range[0] > 0) || !(range[1] >= range[0]) || !std::isfinite(range[1]))
+    throw Error(ExitCode::bad_data, "'" + json.dump() + "' is not a range of positive numbers");
+  return range;
+}
+
+TrainedRange trained_range(const nlohmann::json& card) {
+  const nlohmann::json& beams = card.at("beams");
+  TrainedRange t;
+  t.usual_beam = beams.at("output_pixels").get<double>();
+  if (!(t.usual_beam >= 0.5 && t.usual_beam <= 20))
+    throw Error(ExitCode::bad_data, "an output beam of " + beams.at("output_pixels").dump() + " pixels is impossible");
+  t.output_beam = range_of(beams.at("output_range"));
+  t.input_beam = range_of(beams.at("input_range_lr_pixels"));
+  t.signal_to_noise = range_of(card.at("noise").at("snr"));
+  return t;
+}
+
+/// Metadata that ask for more weights than the file holds are wrong; found before memory is taken for them. Each block
+/// has at least one 3 x 3 convolution of its level's width to itself.
+void require_weights_for(const diffusion::EdmConfig& config, const dist::TensorFile& file) {
+  double held = 0, needed = 0;
+  for (const auto& [name, tensor] : file.tensors) held += static_cast<double>(tensor.numel());
+  for (const std::int64_t w : config.widths) needed += 18.0 * static_cast<double>(config.blocks * w * w);
+  if (needed > held) throw Error(ExitCode::bad_data, "the network described there is larger than the file's weights");
+}
+
 }  // namespace
 
-nlohmann::json model_card(const diffusion::EdmConfig& network, std::int64_t factor, const ResidualScale& scale, const nlohmann::json& training,
-                          const nlohmann::json& ranges) {
+nlohmann::json model_card(const diffusion::EdmConfig& network, std::int64_t factor, const ResidualScale& scale,
+                          const nlohmann::json& training, const nlohmann::json& ranges) {
   return {{"format", kFormat},
           {"network", "edm"},
           {"network_config", network.to_json()},
           {"factor", factor},
-          {"transform", {{"kind", "asinh"}, {"center", "median"}, {"width", "1.4826 MAD"}, {"residual_scale", scale.to_json()}}},
+          {"transform",
+           {{"kind", "asinh"}, {"center", "median"}, {"width", "1.4826 MAD"}, {"residual_scale", scale.to_json()}}},
           {"beams", ranges.at("beams")},
           {"noise", ranges.at("noise")},
           {"training", training},
           {"validation", nlohmann::json::object()}};
 }
 
-void save_model(const fs::path& path, const std::vector<std::pair<std::string, at::Tensor>>& weights, const nlohmann::json& card) {
+void save_model(const fs::path& path, const std::vector<std::pair<std::string, at::Tensor>>& weights,
+                const nlohmann::json& card) {
   dist::save_tensors(path, weights, {{"cirrus", card.dump()}}, true);
 }
 
 nlohmann::json read_card(const fs::path& path) { return card_of(read_safetensors(path).header.metadata, path); }
 
 Model load_model(const fs::path& path, const at::Device& device, at::ScalarType dtype) {
-  c10::NoGradGuard no_grad;
+  const c10::NoGradGuard no_grad;
   const dist::TensorFile file = dist::load_tensors(path);
   Model m;
   m.card = card_of(file.metadata, path);
   m.name = path.stem().string();
   m.sha256 = sha256_file(path);
   try {
-    if (m.card.at("network") != "edm") throw Error(ExitCode::bad_data, path.string() + ": network '" + m.card.at("network").get<std::string>() + "' is not known to this version");
-    m.factor = m.card.at("factor");
+    if (const auto kind = m.card.at("network").get<std::string>(); kind != "edm")
+      throw Error(ExitCode::bad_data, "network '" + kind + "' is not known to this version");
+    m.factor = whole_number(m.card.at("factor"));
+    if (m.factor < 2 || m.factor > 16)
+      throw Error(ExitCode::bad_data, "factor " + std::to_string(m.factor) + " is impossible");
     m.scale = ResidualScale::from_json(m.card.at("transform").at("residual_scale"));
-    m.network = std::make_unique<diffusion::EdmNetwork>(diffusion::EdmConfig::from_json(m.card.at("network_config")), 0, device, dtype);
+    m.trained = trained_range(m.card);
+    const auto config = diffusion::EdmConfig::from_json(m.card.at("network_config"));
+    if (config.condition_maps != kConditionMaps || config.condition_scalars != kConditionScalars)
+      throw Error(ExitCode::bad_data, "its conditions are not those of this version");
+    require_weights_for(config, file);
+    m.network = std::make_unique<diffusion::EdmNetwork>(config, 0, device, dtype);
+    for (const diffusion::NamedTensor& p : m.network->parameters()) {
+      const at::Tensor& w = file.get(p.name, p.tensor.sizes());
+      if (!w.isfinite().all().item<bool>())
+        throw Error(ExitCode::bad_data, "tensor '" + p.name + "' holds values that are not finite");
+      p.tensor.copy_(w);
+    }
   } catch (const nlohmann::json::exception& e) {
-    throw Error(ExitCode::bad_data, path.string() + ": the model's metadata is incomplete: " + e.what());
-  }
-  if (m.factor < 2 || m.factor > 16) throw Error(ExitCode::bad_data, path.string() + ": factor " + std::to_string(m.factor) + " is impossible");
-  for (const diffusion::NamedTensor& p : m.network->parameters()) {
-    const at::Tensor& w = file.get(p.name, p.tensor.sizes());
-    if (!w.isfinite().all().item<bool>()) throw Error(ExitCode::bad_data, path.string() + ": tensor '" + p.name + "' holds values that are not finite");
-    p.tensor.copy_(w);
+    throw Error(ExitCode::bad_data, path.string() + ": the model's metadata are incomplete: " + e.what(),
+                "get the file anew");
+  } catch (const Error& e) {
+    throw Error(e.code(), path.string() + ": not a usable model: " + e.what(), "get the file anew");
   }
   m.network->prepare_for_sampling(dtype);
   return m;
+}
+
+double seconds_per_pixel(Model& model) {
+  const c10::NoGradGuard no_grad;
+  const std::int64_t side = 16 * model.network->alignment();
+  const at::Tensor like = model.network->parameters().front().tensor;
+  const auto zeros = [&](at::IntArrayRef shape) { return at::zeros(shape, like.options().dtype(at::kFloat)); };
+  const diffusion::Conditions conditions{zeros({1, kConditionMaps, side, side}), zeros({1, kConditionScalars})};
+  double seconds = std::numeric_limits<double>::infinity();
+  for (int pass = 0; pass < 3;
+       ++pass) {  // the first one warms up; what else the machine does disturbs the fastest least
+    const double started = steady_seconds();
+    model.network->denoise(zeros({1, 1, side, side}), zeros({1}) + 1, conditions).sum().item<float>();
+    seconds = std::min(seconds, steady_seconds() - started);
+  }
+  return seconds / static_cast<double>(side * side);
 }
 
 std::vector<fs::path> model_folders() {
@@ -77,7 +144,8 @@ std::vector<fs::path> model_folders() {
   if (const char* path = std::getenv("CIRRUS_MODELS")) folders.emplace_back(path);
   std::error_code ignored;
   const fs::path program = fs::read_symlink("/proc/self/exe", ignored).parent_path();
-  for (const fs::path& relative : {fs::path("models"), fs::path("../models"), fs::path("../../models"), fs::path("../share/cirrus/models")})
+  for (const fs::path& relative :
+       {fs::path("models"), fs::path("../models"), fs::path("../../models"), fs::path("../share/cirrus/models")})
     folders.push_back((program / relative).lexically_normal());
 #ifdef CIRRUS_SOURCE_MODELS
   folders.emplace_back(CIRRUS_SOURCE_MODELS);  // a build folder anywhere finds the source tree's models
@@ -95,7 +163,8 @@ fs::path find_model(const std::string& name_or_file, std::int64_t factor) {
       if (fs::is_regular_file(folder / file, ignored)) return folder / file;
     looked += (looked.empty() ? "" : ", ") + folder.string();
   }
-  throw Error(ExitCode::no_input, "No model '" + name + "' (looked in " + looked + ")", "`cirrus models` lists the models there are; CIRRUS_MODELS names a further folder");
+  throw Error(ExitCode::no_input, "No model '" + name + "' (looked in " + looked + ")",
+              "`cirrus models` lists the models there are; CIRRUS_MODELS names a further folder");
 }
 
 }  // namespace cirrus::enhance

@@ -1,7 +1,8 @@
-// A super-resolution model: the network with its averaged weights, and everything that must be known to use it. One safetensors
-// file with the metadata key `cirrus` (JSON, format "cirrus-model/1").
+// A super-resolution model: the network with its averaged weights, and everything that must be known to use it. One
+// safetensors file with the metadata key `cirrus` (JSON, format "cirrus-model/1").
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -11,33 +12,48 @@
 
 namespace cirrus::enhance {
 
+/// What a model was trained on; ranges are {lowest, highest}.
+struct TrainedRange {
+  double usual_beam = 2.3;  ///< FWHM in output pixels of most of its skies: the output's unless told otherwise
+  std::array<double, 2> output_beam{};      ///< FWHM in output pixels
+  std::array<double, 2> input_beam{};       ///< FWHM in input pixels (beam mode)
+  std::array<double, 2> signal_to_noise{};  ///< robust sigma of the map over its noise (beam mode)
+};
+
 struct Model {
-  std::string name;      ///< file name without folder and extension
-  std::string sha256;    ///< of the file
+  std::string name;    ///< file name without folder and extension
+  std::string sha256;  ///< of the file
   std::int64_t factor = 4;
   ResidualScale scale;
-  nlohmann::json card;   ///< the whole metadata
+  TrainedRange trained;
+  nlohmann::json card;  ///< the whole metadata
   std::unique_ptr<diffusion::EdmNetwork> network;
 };
 
-/// Metadata of a model: what the network needs, and what people want to know (`training`, `beams`, `noise`, `validation`).
-nlohmann::json model_card(const diffusion::EdmConfig& network, std::int64_t factor, const ResidualScale& scale, const nlohmann::json& training,
-                          const nlohmann::json& ranges);
+/// Metadata of a model: what the network needs, and what people want to know (`training`, `beams`, `noise`,
+/// `validation`).
+nlohmann::json model_card(const diffusion::EdmConfig& network, std::int64_t factor, const ResidualScale& scale,
+                          const nlohmann::json& training, const nlohmann::json& ranges);
 
 void save_model(const std::filesystem::path& path, const std::vector<std::pair<std::string, at::Tensor>>& weights,
                 const nlohmann::json& card);
 
-/// Reads a model onto a device. Throws Error(no_input), Error(bad_data) for a file that is not a Cirrus model.
+/// Reads a model onto a device. Throws Error(no_input), Error(bad_data) for a file that is not a Cirrus model or whose
+/// metadata do not fit its weights.
 Model load_model(const std::filesystem::path& path, const at::Device& device, at::ScalarType dtype);
+
+/// Seconds the network takes for one pixel of one evaluation, measured on a small window.
+double seconds_per_pixel(Model& model);
 
 /// The metadata alone. Throws as load_model.
 nlohmann::json read_card(const std::filesystem::path& path);
 
-/// Folders that are searched for models by name: CIRRUS_MODELS, models/ beside the program's folder and in the source tree,
-/// share/cirrus/models.
+/// Folders that are searched for models by name: CIRRUS_MODELS, models/ beside the program's folder and in the source
+/// tree, share/cirrus/models.
 std::vector<std::filesystem::path> model_folders();
 
-/// The file of `--model NAME|FILE`; empty: the shipped model of that factor. Throws Error(no_input) naming what was looked for where.
+/// The file of `--model NAME|FILE`; empty: the shipped model of that factor. Throws Error(no_input) naming what was
+/// looked for where.
 std::filesystem::path find_model(const std::string& name_or_file, std::int64_t factor);
 
 }  // namespace cirrus::enhance

@@ -10,17 +10,20 @@
 namespace cirrus::enhance {
 namespace {
 
+/// Guards divisions. Far below any map's numbers in any unit (1 Jy is 1e-26 W/m2/Hz), and its square is still a number.
+constexpr double kSmallest = 1e-100;
+
 /// A map without contrast has no scale of its own; any positive one serves.
 metrics::Transform transform_of(const at::Tensor& lr) {
   metrics::Transform t = metrics::Transform::of(lr);
-  if (!(t.a > 1e-12 * std::abs(t.m))) t.a = std::max(1e-6 * std::abs(t.m), 1e-30);
+  if (!(t.a > 1e-12 * std::abs(t.m))) t.a = std::max(1e-6 * std::abs(t.m), kSmallest);
   return t;
 }
 
 /// Noise for the Wiener filter: at least 1e-4 of the map's standard deviation, so that noiseless maps are well posed.
 double filter_noise(const Observation& o) {
   const double spread = o.lr.std(false).item<double>();
-  return std::max({o.noise, 1e-4 * spread, 1e-30});
+  return std::max({o.noise, 1e-4 * spread, kSmallest});
 }
 
 }  // namespace
@@ -29,13 +32,19 @@ nlohmann::json ResidualScale::to_json() const { return c; }
 
 ResidualScale ResidualScale::from_json(const nlohmann::json& json) {
   ResidualScale s;
-  if (!json.is_array() || json.size() != kScaleFeatures) throw Error(ExitCode::bad_data, "The model's residual scale is not a list of " + std::to_string(kScaleFeatures) + " numbers");
-  for (std::size_t i = 0; i < kScaleFeatures; ++i) s.c[i] = json[i].get<double>();
+  if (!json.is_array() || json.size() != kScaleFeatures)
+    throw Error(ExitCode::bad_data,
+                "The model's residual scale is not a list of " + std::to_string(kScaleFeatures) + " numbers");
+  for (std::size_t i = 0; i < kScaleFeatures; ++i) {
+    s.c[i] = json[i].get<double>();
+    if (!(std::abs(s.c[i]) < 100))
+      throw Error(ExitCode::bad_data, "The model's residual scale holds " + json[i].dump() + ", which is impossible");
+  }
   return s;
 }
 
 std::array<double, kScaleFeatures> scale_features(const Observation& o, const metrics::Transform& transform) {
-  const double snr = transform.a / std::max(o.noise, 1e-30);
+  const double snr = transform.a / std::max(o.noise, kSmallest);
   const double l = o.block_mode() ? 2.0 : std::clamp(std::log10(snr) - 2, -2.0, 2.0);
   const double k = o.block_mode() ? -1.0 : o.sampling.beam_in / static_cast<double>(o.sampling.factor) - 1;
   return {1, l, l * l, k, k * l, o.sampling.beam_out - 2.3, o.block_mode() ? 1.0 : 0.0};

@@ -1,5 +1,6 @@
-// From a low-resolution map to what the network works with: the base map in the transform, the local scale of what may be added
-// to it, and the network's conditions. The same code serves training and enhancing. All statistics come from the whole map.
+// From a low-resolution map to what the network works with: the base map in the transform, the local scale of what may
+// be added to it, and the network's conditions. The same code serves training and enhancing. All statistics come from
+// the whole map.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -14,10 +15,10 @@ namespace cirrus::enhance {
 
 /// A low-resolution map and what is known about it.
 struct Observation {
-  at::Tensor lr;            ///< [h, w] float64, finite everywhere
+  at::Tensor lr;  ///< [h, w] float64, finite everywhere
   Sampling sampling;
-  double noise = 0;         ///< sigma of white noise a pixel, in the map's unit; 0 in block mode
-  double truth_noise = 0;   ///< noise of the sky itself over the map's robust sigma: training only, 0 when enhancing
+  double noise = 0;        ///< sigma of white noise a pixel, in the map's unit; 0 in block mode
+  double truth_noise = 0;  ///< noise of the sky itself over the map's robust sigma: training only, 0 when enhancing
 
   bool block_mode() const { return sampling.beam_in <= 0; }
 };
@@ -26,8 +27,8 @@ inline constexpr std::int64_t kConditionMaps = 3;
 inline constexpr std::int64_t kConditionScalars = 4;
 inline constexpr std::size_t kScaleFeatures = 7;
 
-/// The residual's rms as a function of the observation: ln rms = c . f, f = [1, L, L^2, K, K L, h, block], times the local activity
-/// of the base map. Fitted on synthetic sky, stored in the model.
+/// The residual's rms as a function of the observation: ln rms = c . f, f = [1, L, L^2, K, K L, h, block], times the
+/// local activity of the base map. Fitted on synthetic sky, stored in the model.
 struct ResidualScale {
   std::array<double, kScaleFeatures> c{};
 

@@ -3,7 +3,6 @@
 
 #include <cstdio>
 
-#include "base/errors.h"
 #include "base/signals.h"
 #include "base/version.h"
 #include "enhance/quicklook.h"
@@ -13,202 +12,220 @@
 namespace cirrus::enhance {
 namespace {
 
-/// One map ready to be written: its pixels must live until the file is.
-struct Pixels {
-  std::vector<float> single;
-  std::vector<double> full;
-  fits::Pixels view() const {
-    if (!full.empty()) return std::span<const double>(full);
-    return std::span<const float>(single);
-  }
-};
-Pixels pixels_of(const at::Tensor& map, bool as_double) {
-  const at::Tensor m = map.to(as_double ? at::kDouble : at::kFloat).contiguous();
-  Pixels p;
-  if (as_double) {
-    p.full.assign(m.data_ptr<double>(), m.data_ptr<double>() + m.numel());
-  } else {
-    p.single.assign(m.data_ptr<float>(), m.data_ptr<float>() + m.numel());
-  }
-  return p;
+at::Tensor without_data(const at::Tensor& map, const at::Tensor& missing) {
+  return map.masked_fill(missing, std::numeric_limits<double>::quiet_NaN());
 }
 
-at::Tensor without_data(const at::Tensor& map, const at::Tensor& missing) { return map.masked_fill(missing, std::numeric_limits<double>::quiet_NaN()); }
-
-double largest_block_error(const at::Tensor& written, const Decisions& d, const metrics::Transform& transform) {
-  const std::int64_t s = d.observation.sampling.factor;
-  const at::Tensor& y = d.observation.lr;
-  const at::Tensor mean = sky::Degradation(written.size(0), written.size(1), 0, s).apply(written.to(at::kDouble));
-  const at::Tensor error = ((mean - y).abs() / y.abs().clamp_min(transform.a)).masked_fill(d.missing, 0);
-  return error.max().item<double>();
+at::Tensor enlarged(const at::Tensor& missing, std::int64_t s) {
+  return missing.repeat_interleave(s, 0).repeat_interleave(s, 1);
 }
 
-double mean_error(const at::Tensor& written, const Decisions& d, const metrics::Transform& transform) {
-  const double in = d.observation.lr.mean().item<double>(), out = written.to(at::kDouble).mean().item<double>();
-  return std::abs(out - in) / std::max(std::abs(in), transform.a);
+/// Of the map as it is written, rounding included.
+double flux_error_of(const at::Tensor& written, const Decisions& d, const metrics::Transform& transform) {
+  const at::Tensor& in = d.observation.lr;
+  const at::Tensor out = sky::Degradation(written.size(0), written.size(1), 0, d.observation.sampling.factor)
+                             .apply(written.to(at::kDouble));
+  if (d.block_mode)
+    return ((out - in).abs() / in.abs().clamp_min(transform.a)).masked_fill(d.missing, 0).max().item<double>();
+  const double mean_in = in.mean().item<double>();
+  return std::abs(out.mean().item<double>() - mean_in) / std::max(std::abs(mean_in), transform.a);
 }
 
-/// Axis-dependent cards of a plane's header that make no sense in an extension of another kind.
-fits::Header extension_header(const fits::Header& primary, const char* unit, const char* what) {
-  fits::Header h = primary;
-  for (const char* key : {"DATAMIN", "DATAMAX", "DATE-OBS"}) h.erase(key);
-  if (unit != nullptr) h.set("BUNIT", std::string(unit));
+/// A header of an extension whose pixels are no brightness of the input's kind (unit: false) or are.
+fits::Header extension_header(const fits::Header& map, bool unit, const char* what) {
+  fits::Header h = map;
+  if (!unit) h.erase("BUNIT");
   h.add_comment(what);
   return h;
 }
 
-void add_provenance(fits::Header& h, const Decisions& d, const Enhanced& e, const Model& model, const EnhanceOptions& o, const Ood& ood, const Written& w, const OutputOptions& options) {
+std::string plane_text(std::size_t plane, const OutputPlane& p) {
+  char text[160];
+  if (!p.mean.defined()) {
+    std::snprintf(text, sizeof(text), "Plane %zu: no data.", plane);
+  } else {
+    std::snprintf(text, sizeof(text), "Plane %zu: m = %.9g, a = %.9g, noise = %.4g, flux error %.2g%s", plane,
+                  p.transform.m, p.transform.a, p.noise, p.flux_error, p.ood.flag ? ", out of distribution." : ".");
+  }
+  return text;
+}
+
+void add_provenance(fits::Header& h, const fits::WcsCheck& wcs, const Decisions& d, std::span<const OutputPlane> planes,
+                    const Layout& layout, const Model& model, const EnhanceOptions& o, const OutputOptions& options) {
+  const Figures all = figures_of(planes);
+  const auto first = std::find_if(planes.begin(), planes.end(), [](const OutputPlane& p) { return p.mean.defined(); });
+  const std::string of_plane = planes.size() > 1 ? ", first plane" : "";
   h.set("SRVERS", std::string(kVersion), "version of Cirrus");
   h.set("SRMODEL", model.name, "super-resolution model");
   h.set("SRSHA", model.sha256.substr(0, 16), "first 16 digits of its file's sha256");
   h.set("SRSCALE", model.factor, "output pixels along the side of an input pixel");
   h.set("SRMODE", std::string(d.block_mode ? "block" : "beam"), "block: exact mean of pixels; beam: within noise");
   if (d.beam_out_arcsec > 0) h.set("SRBMAJ", d.beam_out_arcsec / 3600, "[deg] resolution of the output (FWHM)");
-  if (!d.block_mode) h.set("SRNOISE", d.noise, "noise of the input (sigma): " + d.noise_source);
+  if (!d.block_mode) h.set("SRNOISE", first->noise, "noise (sigma): " + d.noise_source + of_plane);
   h.set("SRSEED", static_cast<std::int64_t>(o.seed), "seed of the noise");
   h.set("SRNMEM", o.sampler.name == "mean" ? std::int64_t{1} : o.members, "ensemble members");
   h.set("SRSTEPS", static_cast<std::int64_t>(diffusion::evaluations(o.sampler)), "network evaluations a member");
   h.set("SRSAMPLR", o.sampler.name, "sampler");
-  h.set("SRNORMM", e.transform.m, "median m of asinh((I - m)/a)");
-  h.set("SRNORMA", e.transform.a, "width a of asinh((I - m)/a)");
-  h.set("SRTILE", std::max(e.layout.rows.tile, e.layout.columns.tile), "tile, output pixels");
-  h.set("SROVERL", std::string(e.layout.tiles() == 1 ? "one tile" : o.exact_overlap ? "exact" : o.overlap < 0 ? "half a tile" : std::to_string(o.overlap)), "overlap of tiles");
-  if (e.chi2) h.set("SRCHI2", *e.chi2, "mean ((input - D output)/noise)^2");
-  h.set("SRFLUX", w.flux_error, d.block_mode ? "largest relative error of a block mean" : "relative error of the map's mean");
-  h.set("SROOD", ood.flag, ood.flag ? "input outside what the model was trained on" : "input within the trained range");
-  h.set("SRWCSOK", w.wcs.usable ? w.wcs.ok() : false, w.wcs.usable ? "sky positions checked against the input" : "no usable sky coordinates to check");
+  h.set("SRNORMM", first->transform.m, "median m of asinh((I - m)/a)" + of_plane);
+  h.set("SRNORMA", first->transform.a, "width a of asinh((I - m)/a)" + of_plane);
+  h.set("SRTILE", std::max(layout.rows.tile, layout.columns.tile), "tile, output pixels");
+  h.set("SROVERL",
+        std::string(layout.tiles() == 1 ? "one tile"
+                    : o.exact_overlap   ? "exact"
+                    : o.overlap < 0     ? "half a tile"
+                                        : std::to_string(o.overlap)),
+        "overlap of tiles");
+  if (all.chi2) h.set("SRCHI2", *all.chi2, "mean ((input - D output)/noise)^2");
+  h.set("SRFLUX", all.flux_error,
+        d.block_mode ? "largest relative error of a block mean" : "relative error of the map's mean");
+  h.set("SROOD", all.ood.flag,
+        all.ood.flag ? "input outside what the model was trained on" : "input within the trained range");
+  h.set("SRWCSOK", wcs.ok(),
+        wcs.usable ? "sky positions checked against the input" : "no usable sky coordinates to check");
   h.add_history("Cirrus " + std::string(kVersion) + ": " + options.command);
   h.add_history("Computed on " + options.device + " in " + options.dtype + ".");
   h.add_history("Unit: " + d.unit.reason);
   h.add_history("Beam: " + d.beam_source + ": " + d.beam_reason);
-  if (ood.flag) h.add_history("Out of distribution: " + ood.reason);
+  if (all.ood.flag) h.add_history("Out of distribution: " + all.ood.reason);
+  for (std::size_t i = 0; planes.size() > 1 && i < planes.size(); ++i) h.add_history(plane_text(i + 1, planes[i]));
   h.add_comment("Super-resolved: structure below the resolution of the input is statistical, not measured.");
+}
+
+/// One map of every plane, stacked; planes without it (nothing observed) are NaN. Undefined if no plane has it.
+at::Tensor stacked(std::span<const OutputPlane> planes, at::Tensor OutputPlane::*map) {
+  at::Tensor like;
+  for (const OutputPlane& p : planes)
+    if ((p.*map).defined()) like = p.*map;
+  if (!like.defined()) return like;
+  std::vector<at::Tensor> all;
+  for (const OutputPlane& p : planes)
+    all.push_back((p.*map).defined() ? p.*map : at::full_like(like, std::numeric_limits<double>::quiet_NaN()));
+  return (all.size() == 1 ? all[0] : at::stack(all, like.dim() - 2)).contiguous();
+}
+
+fits::Pixels view(const at::Tensor& map) {
+  const auto n = static_cast<std::size_t>(map.numel());
+  if (map.scalar_type() == at::kByte) return std::span<const std::uint8_t>(map.data_ptr<std::uint8_t>(), n);
+  if (map.scalar_type() == at::kDouble) return std::span<const double>(map.data_ptr<double>(), n);
+  return std::span<const float>(map.data_ptr<float>(), n);
 }
 
 }  // namespace
 
-Ood check_distribution(const Decisions& d, const Model& model) {
-  Ood out;
-  const auto judge = [&](double excess, const std::string& reason) {
-    if (excess > out.score) {
-      out.score = excess;
-      if (excess > 1) out.reason = reason;
-    }
-  };
-  char text[200];
-  const Observation& o = d.observation;
-  const metrics::Transform t = metrics::Transform::of(o.lr);
-  const double contrast = (o.lr.max().item<double>() - t.m) / t.a;
-  std::snprintf(text, sizeof(text), "its brightest pixel lies %.4g robust sigmas above the median; training went to about 3000", contrast);
-  judge(contrast / 3000, text);
-  const auto range = [&](const nlohmann::json& r, double v, const char* what) {
-    const double low = r[0], high = r[1];
-    std::snprintf(text, sizeof(text), "%s is %.4g; training covered %.4g to %.4g", what, v, low, high);
-    judge(std::max(v / high, low / v), text);
-  };
-  try {
-    const nlohmann::json& beams = model.card.at("beams");
-    range(beams.at("output_range"), o.sampling.beam_out, "the output's beam in output pixels");
-    if (!d.block_mode) {
-      range(beams.at("input_range_lr_pixels"), o.sampling.beam_in / static_cast<double>(o.sampling.factor), "the input's beam in its pixels");
-      range(model.card.at("noise").at("snr"), t.a / o.noise, "the signal-to-noise ratio (robust sigma over noise)");
-    }
-  } catch (const nlohmann::json::exception& e) {
-    throw Error(ExitCode::bad_data, "Model " + model.name + ": its metadata lack beams or noise: " + e.what());
-  }
-  out.flag = out.score > 1;
-  return out;
-}
-
-fits::Header scaled_header(const fits::Image& image, const Decisions& d, std::int64_t factor, bool drop_distortion, std::vector<std::string>& warnings) {
-  fits::Header h = image.header;
+OutputHeader output_header(const fits::Image& image, const Decisions& d, std::int64_t factor, bool drop_distortion) {
+  OutputHeader out{image.header, image.header, {}, {}};
   const double s = static_cast<double>(factor);
   fits::ScaleOptions options;
   options.axis_x = image.axis_x;
   options.axis_y = image.axis_y;
   options.drop_distortion = drop_distortion;
-  const fits::ScaleReport report = fits::scale_header(h, s, s, options);
-  warnings.insert(warnings.end(), report.warnings.begin(), report.warnings.end());
-  if (d.beam_factor != 1.0) {
-    fits::Beam beam{d.beam_out_arcsec, d.beam_out_arcsec, 0, "--beam-out"};
-    fits::change_unit_beam(h, beam);
-  }
-  return h;
+  out.warnings = fits::scale_header(out.output, s, s, options).warnings;
+  fits::scale_header(out.input, 1, 1, options);
+  if (d.beam_factor != 1.0) fits::change_unit_beam(out.output, {d.beam_out_arcsec, d.beam_out_arcsec, 0, "--beam-out"});
+  out.wcs =
+      fits::compare_wcs(image.header, out.output, image.width, image.height, s, s, 0, 0, image.axis_x, image.axis_y);
+  if (out.wcs.usable && !out.wcs.ok())
+    out.warnings.push_back("the output's sky coordinates differ from the input's by " +
+                           std::to_string(out.wcs.max_distance_px) + " output pixels (SRWCSOK = F)");
+  return out;
 }
 
-Written write_output(const fits::Image& image, const Decisions& d, const Enhanced& e, const Model& model, const EnhanceOptions& o, const Ood& ood, const OutputOptions& options) {
-  Written w;
-  const std::int64_t s = model.factor;
-  const double sum_factor = d.unit.divides() ? static_cast<double>(s * s) : 1.0;
-  const at::Tensor missing = d.missing.repeat_interleave(s, 0).repeat_interleave(s, 1);
-  fits::Header header = scaled_header(image, d, s, options.drop_distortion, w.warnings);
-  w.wcs = fits::compare_wcs(image.header, header, image.width, image.height, static_cast<double>(s), static_cast<double>(s), 0, 0, image.axis_x, image.axis_y);
-  if (w.wcs.usable && !w.wcs.ok()) w.warnings.push_back("the output's sky coordinates differ from the input's by " + std::to_string(w.wcs.max_distance_px) + " output pixels (SRWCSOK = F)");
+OutputPlane output_plane(const Decisions& d, const Enhanced& e, const Ood& ood, const OutputOptions& options) {
+  const at::ScalarType type = options.as_double ? at::kDouble : at::kFloat;
+  const at::Tensor missing = enlarged(d.missing, d.observation.sampling.factor);
+  const auto written = [&](const at::Tensor& map) { return map.defined() ? without_data(map, missing).to(type) : map; };
+  OutputPlane p;
+  p.flux_error = flux_error_of(e.mean.to(type), d, e.transform);
+  p.mean = written(e.mean);
+  p.std = written(e.std);
+  p.prior = written(e.prior);
+  if (e.members.defined()) p.sample = written(e.members[0]);
+  if (options.save_members) p.members = written(e.members);
+  p.residual = without_data((d.observation.lr - e.degraded) / d.output_scale, d.missing).to(type);
+  p.missing = d.missing;
+  p.noise = d.noise;
+  p.transform = e.transform;
+  p.chi2 = e.chi2;
+  p.member_chi2 = e.member_chi2;
+  p.ood = ood;
+  return p;
+}
 
-  const at::Tensor rounded = e.mean.to(options.as_double ? at::kDouble : at::kFloat);
-  w.flux_error = d.block_mode ? largest_block_error(rounded, d, e.transform) : mean_error(rounded, d, e.transform);
+OutputPlane blank_plane(std::int64_t height, std::int64_t width) {
+  OutputPlane p;
+  p.missing = at::ones({height, width}, at::kBool);
+  return p;
+}
 
-  std::vector<Pixels> pixels;
-  std::vector<std::pair<fits::OutputHdu, std::size_t>> parts;
-  const std::vector<std::int64_t> axes = fits::output_axes(image, e.mean.size(1), e.mean.size(0));
-  const auto add = [&](const char* name, fits::Header h, const at::Tensor& map, std::vector<std::int64_t> shape) {
-    pixels.push_back(pixels_of(map, options.as_double));
-    parts.push_back({fits::OutputHdu{name, std::move(h), {}, std::move(shape)}, pixels.size() - 1});
-  };
-  fits::Header primary = header;
-  add_provenance(primary, d, e, model, o, ood, w, options);
-  add("", primary, without_data(e.mean, missing), axes);
-  if (e.std.defined()) add("STD", extension_header(header, nullptr, "Standard deviation of the ensemble in each pixel."), without_data(e.std, missing), axes);
-  if (e.members.defined()) add("SAMPLE", extension_header(header, nullptr, "Member 0 of the ensemble: the map to use for statistics."), without_data(e.members[0], missing), axes);
-  if (options.save_members && e.members.defined()) {
-    fits::Header h = extension_header(header, nullptr, "All members of the ensemble, one a plane.");
-    std::vector<std::int64_t> cube = axes;
-    cube.push_back(e.members.size(0));
-    add("MEMBERS", h, without_data(e.members, missing), cube);
+Figures figures_of(std::span<const OutputPlane> planes) {
+  Figures f;
+  double chi2 = 0, member_chi2 = 0, with_chi2 = 0, with_member_chi2 = 0;
+  for (const OutputPlane& p : planes) {
+    f.flux_error = std::max(f.flux_error, p.flux_error);
+    if (p.ood.score > f.ood.score) f.ood = p.ood;
+    if (p.chi2) chi2 += *p.chi2, ++with_chi2;
+    if (p.member_chi2) member_chi2 += *p.member_chi2, ++with_member_chi2;
   }
-  fits::Header input = image.header;
-  {
-    fits::ScaleOptions same;
-    same.axis_x = image.axis_x;
-    same.axis_y = image.axis_y;
-    same.drop_distortion = options.drop_distortion;
-    fits::scale_header(input, 1, 1, same);  // drops scaling and checksum keywords of the stored form
-  }
-  add("RESIDUAL", extension_header(input, nullptr, "Input minus the degraded output, in the input's pixels."),
-      without_data((d.observation.lr - e.degraded) * sum_factor, d.missing), fits::output_axes(image, image.width, image.height));
-  if (e.prior.defined()) add("PRIOR", extension_header(header, "", "Share of the added detail's variance that the data do not fix (0..1)."), without_data(e.prior, missing), axes);
+  if (with_chi2 > 0) f.chi2 = chi2 / with_chi2;
+  if (with_member_chi2 > 0) f.member_chi2 = member_chi2 / with_member_chi2;
+  return f;
+}
 
+std::string write_output(const fits::Image& image, const OutputHeader& header, const Decisions& d,
+                         std::span<const OutputPlane> planes, const Layout& layout, const Model& model,
+                         const EnhanceOptions& o, const OutputOptions& options) {
+  const std::vector<std::int64_t> axes = fits::output_axes(image, layout.width, layout.height, options.all_planes);
+  std::vector<at::Tensor> kept;  // the pixels live until the file is written
   std::vector<fits::OutputHdu> hdus;
-  for (auto& [hdu, index] : parts) {
-    hdu.pixels = pixels[index].view();
-    hdus.push_back(std::move(hdu));
-  }
-  const at::Tensor mask = missing.to(at::kByte).contiguous();
-  hdus.push_back({"MASK", extension_header(header, "", "1 where the input has no data."), std::span<const std::uint8_t>(mask.data_ptr<std::uint8_t>(), static_cast<std::size_t>(mask.numel())), axes});
+  const auto add = [&](const char* name, const at::Tensor& map, const std::vector<std::int64_t>& shape,
+                       fits::Header h) {
+    if (!map.defined()) return;
+    kept.push_back(map);
+    hdus.push_back({name, std::move(h), view(kept.back()), shape});
+  };
+  fits::Header primary = header.output;
+  add_provenance(primary, header.wcs, d, planes, layout, model, o, options);
+  add("", stacked(planes, &OutputPlane::mean), axes, primary);
+  add("STD", stacked(planes, &OutputPlane::std), axes,
+      extension_header(header.output, true, "Standard deviation of the ensemble in each pixel."));
+  add("SAMPLE", stacked(planes, &OutputPlane::sample), axes,
+      extension_header(header.output, true, "Member 0 of the ensemble: the map to use for statistics."));
+  std::vector<std::int64_t> with_members = axes;
+  with_members.push_back(o.members);
+  add("MEMBERS", stacked(planes, &OutputPlane::members), with_members,
+      extension_header(header.output, true, "All members of the ensemble, along the last axis."));
+  add("RESIDUAL", stacked(planes, &OutputPlane::residual),
+      fits::output_axes(image, image.width, image.height, options.all_planes),
+      extension_header(header.input, true, "Input minus the degraded output, in the input's pixels."));
+  add("PRIOR", stacked(planes, &OutputPlane::prior), axes,
+      extension_header(header.output, false, "Share of the added detail's variance that the data do not fix (0..1)."));
+  std::vector<at::Tensor> missing;
+  for (const OutputPlane& p : planes) missing.push_back(enlarged(p.missing, model.factor).to(at::kByte));
+  add("MASK", at::stack(missing).contiguous(), axes,
+      extension_header(header.output, false, "1 where the input has no data."));
 
   fits::WriteOptions write;
   write.overwrite = options.overwrite;
   write.compress = options.compress;
   write.inputs = {image.path};
   write.poll = [] { signals::check_interrupt(); };
-  w.fits = fits::write_images(options.path, hdus, write);
-  return w;
+  return fits::write_images(options.path, hdus, write);
 }
 
-std::string quicklook_png(const fits::Image& image, const Decisions& d, const Enhanced& e) {
-  const std::int64_t s = d.observation.sampling.factor;
-  const at::Tensor missing = d.missing.repeat_interleave(s, 0).repeat_interleave(s, 1);
-  std::vector<Pixels> pixels;
-  pixels.reserve(4);
+std::string quicklook_png(const fits::Image& image, const Decisions& d, const OutputPlane& plane) {
+  std::vector<at::Tensor> kept;  // the pixels live until the picture is drawn
   std::vector<Panel> panels;
   const auto add = [&](const char* title, const at::Tensor& map, bool own_limits) {
-    pixels.push_back(pixels_of(map, false));
-    panels.push_back({title, pixels.back().single, map.size(1), map.size(0), own_limits});
+    if (!map.defined()) return;
+    kept.push_back(map.to(at::kFloat).contiguous());
+    const at::Tensor& m = kept.back();
+    panels.push_back(
+        {title, {m.data_ptr<float>(), static_cast<std::size_t>(m.numel())}, m.size(1), m.size(0), own_limits});
   };
   add("input", without_data(d.observation.lr, d.missing), false);
-  add("ensemble mean", without_data(e.mean, missing), false);
-  if (e.members.defined()) add("one sample", without_data(e.members[0], missing), false);
-  if (e.std.defined()) add("standard deviation", without_data(e.std, missing), true);
+  add(plane.sample.defined() ? "ensemble mean" : "mean", plane.mean, false);
+  add("one sample", plane.sample, false);
+  add("standard deviation", plane.std, true);
   QuicklookOptions options;
   options.unit = image.header.get<std::string>("BUNIT").value_or("");
   return draw_panels(panels, options);

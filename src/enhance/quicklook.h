@@ -22,7 +22,7 @@ struct Panel {
 struct QuicklookOptions {
   std::string stretch = "asinh";  ///< one of kStretches; zscale: linear between IRAF's zscale limits
   std::string cmap = "inferno";   ///< one of kColorMaps
-  std::string unit{};              ///< under the colour bars
+  std::string unit{};             ///< under the colour bars
   std::int64_t side = 512;        ///< longer side of a panel on the picture, in pixels
   bool sixteen_bit = false;       ///< 16 bits a channel instead of 8
 };

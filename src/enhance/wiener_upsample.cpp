@@ -1,4 +1,5 @@
-// Wiener filter by folding the prior's spectrum onto the low-resolution grid, inverted on a small periodic grid and cut.
+// Wiener filter by folding the prior's spectrum onto the low-resolution grid, inverted on a small periodic grid and
+// cut.
 #include "enhance/wiener_upsample.h"
 
 #include "base/errors.h"
@@ -13,8 +14,8 @@ constexpr double kPi = 3.14159265358979323846;
 /// Frequencies in cycles per pixel of an n-point transform.
 at::Tensor frequencies(std::int64_t n) { return at::fft_fftfreq(n, 1.0, at::TensorOptions(at::kDouble)); }
 
-/// Transfer of beam difference and pixel mean along one axis at frequencies k (cycles per output pixel): complex, since the mean
-/// over s pixels begins at the first.
+/// Transfer of beam difference and pixel mean along one axis at frequencies k (cycles per output pixel): complex, since
+/// the mean over s pixels begins at the first.
 at::Tensor line_transfer(const at::Tensor& k, const Sampling& sampling) {
   at::Tensor sum = at::zeros({k.size(0)}, at::kComplexDouble);
   for (std::int64_t j = 0; j < sampling.factor; ++j) {
@@ -44,7 +45,8 @@ Spectra spectra(std::int64_t n, std::int64_t m, const Sampling& sampling) {
   Spectra out;
   out.transfer = line_transfer(ky, sampling).unsqueeze(1) * line_transfer(kx, sampling).unsqueeze(0);
   out.prior = prior_spectrum(ky, kx, sampling);
-  out.folded = (out.transfer.abs().square() * out.prior).reshape({s, n, s, m}).sum(at::IntArrayRef{0, 2}) / static_cast<double>(s * s * s * s);
+  out.folded = (out.transfer.abs().square() * out.prior).reshape({s, n, s, m}).sum(at::IntArrayRef{0, 2}) /
+               static_cast<double>(s * s * s * s);
   return out;
 }
 
@@ -69,18 +71,20 @@ double fit_prior_to_noise(const at::Tensor& lr, double noise, const Sampling& sa
   if (!chosen.any().item<bool>()) chosen = k > 0;  // maps of a few pixels
   // Power of a mode is exponentially distributed: its median is ln 2 times its mean.
   const double amplitude = (power / folded).masked_select(chosen).median().item<double>() / std::log(2.0);
-  return std::max(amplitude, 1e-30) / (noise * noise * static_cast<double>(power.numel()));
+  return std::max(amplitude, 1e-290) / (noise * noise * static_cast<double>(power.numel()));
 }
 
 at::Tensor wiener_filter(double prior_to_noise, const Sampling& sampling) {
   const std::int64_t s = sampling.factor, n = 4 * kWienerReach, r = kWienerReach, taps = 2 * r + 1;
   const Spectra f = spectra(n, n, sampling);
-  const at::Tensor gain = prior_to_noise * f.prior * f.transfer.conj() / static_cast<double>(s * s) / (prior_to_noise * f.folded + 1).repeat({s, s});
+  const at::Tensor gain = prior_to_noise * f.prior * f.transfer.conj() / static_cast<double>(s * s) /
+                          (prior_to_noise * f.folded + 1).repeat({s, s});
   // Response on the output grid to a unit impulse in low-resolution pixel (0, 0).
   const at::Tensor response = at::real(at::fft_ifft2(gain)).contiguous();
   const auto g = response.accessor<double, 2>();
   std::vector<double> taper;
-  for (std::int64_t i = -r; i <= r; ++i) {  // flat to three quarters of the reach, then a cosine to zero beyond the last tap
+  for (std::int64_t i = -r; i <= r;
+       ++i) {  // flat to three quarters of the reach, then a cosine to zero beyond the last tap
     const double t = (std::abs(static_cast<double>(i)) / static_cast<double>(r + 1) - 0.75) / 0.25;
     taper.push_back(t <= 0 ? 1.0 : 0.5 * (1 + std::cos(kPi * t)));
   }
@@ -90,9 +94,11 @@ at::Tensor wiener_filter(double prior_to_noise, const Sampling& sampling) {
   for (std::int64_t py = 0; py < s; ++py)
     for (std::int64_t px = 0; px < s; ++px)
       for (std::int64_t i = 0; i < taps; ++i)
-        for (std::int64_t j = 0; j < taps; ++j)  // output pixel (py, px) of block 0 from low-resolution pixel (i - r, j - r)
-          out[py * s + px][0][i][j] = taper[static_cast<std::size_t>(i)] * taper[static_cast<std::size_t>(j)] *
-                                      g[((py - s * (i - r)) % size + size) % size][((px - s * (j - r)) % size + size) % size];
+        for (std::int64_t j = 0; j < taps;
+             ++j)  // output pixel (py, px) of block 0 from low-resolution pixel (i - r, j - r)
+          out[py * s + px][0][i][j] =
+              taper[static_cast<std::size_t>(i)] * taper[static_cast<std::size_t>(j)] *
+              g[((py - s * (i - r)) % size + size) % size][((px - s * (j - r)) % size + size) % size];
   return (filter / filter.sum(at::IntArrayRef{1, 2, 3}, true)).to(at::kFloat);
 }
 

@@ -11,6 +11,17 @@ namespace {
 constexpr std::size_t kBlock = 2880;
 constexpr std::size_t kCommentaryWidth = 72;
 
+/// FITS headers are printable ASCII.
+bool blank_forbidden_bytes(std::string& text) {
+  bool any = false;
+  for (char& c : text) {
+    if (c >= ' ' && c <= '~') continue;
+    c = ' ';
+    any = true;
+  }
+  return any;
+}
+
 /// The cards that hold a string of any length: one, or one and CONTINUE cards. `comment` goes to the last.
 std::vector<Card> string_cards(std::string_view key, const std::string& value, std::string_view comment) {
   const Card empty(key, std::string());
@@ -51,13 +62,7 @@ Header Header::parse(std::string_view bytes, std::vector<std::string>* warnings)
   std::size_t bad_cards = 0;
   for (std::size_t start = 0; start < bytes.size(); start += Card::kLength) {
     std::string text(bytes.substr(start, Card::kLength));
-    bool bad = false;
-    for (char& c : text) {
-      if (c < ' ' || c > '~') {
-        c = ' ';
-        bad = true;
-      }
-    }
+    const bool bad = blank_forbidden_bytes(text);
     const Card card(text);
     if (card.key() == "END" && card.is_commentary()) break;
     bad_cards += bad ? 1 : 0;
@@ -75,7 +80,9 @@ Header Header::from_lines(std::string_view lines) {
   Header header;
   while (!lines.empty()) {
     const auto end = std::min(lines.find('\n'), lines.size());
-    header.cards_.emplace_back(lines.substr(0, end));
+    std::string text(lines.substr(0, end));
+    blank_forbidden_bytes(text);
+    header.cards_.emplace_back(text);
     lines.remove_prefix(std::min(end + 1, lines.size()));
   }
   return header;

@@ -17,7 +17,7 @@ public:
   /// Cards from the bytes of a header (80 a card, up to END or the end of the text). Bytes that FITS forbids become
   /// blanks, with one warning for all of them.
   static Header parse(std::string_view bytes, std::vector<std::string>* warnings = nullptr);
-  /// Cards from lines of text, one a line, each padded or cut to 80.
+  /// Cards from lines of text, one a line, each padded or cut to 80; forbidden bytes become blanks.
   static Header from_lines(std::string_view lines);
   /// All cards and END, 80 bytes each, padded with blanks to a multiple of 2880.
   std::string text() const;

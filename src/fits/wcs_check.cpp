@@ -5,8 +5,9 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <memory>
 #include <numbers>
+#include <optional>
+#include <utility>
 
 #include "fits/scale.h"
 
@@ -30,6 +31,48 @@ std::vector<PixelPoint> nine_points(std::int64_t width, std::int64_t height) {
 #ifdef CIRRUS_HAVE_WCSLIB
 namespace {
 
+/// Whether the matrix that WCSLIB is going to invert has no inverse. (Told so, WCSLIB 7.12 would leak.)
+bool is_singular(const wcsprm& wcs) {
+  const auto n = static_cast<std::size_t>(wcs.naxis);
+  const bool cd = (wcs.altlin & 1) == 0 && (wcs.altlin & 2) != 0;
+  const double* matrix = cd ? wcs.cd : wcs.pc;
+  std::vector<double> m(matrix, matrix + n * n);
+  for (std::size_t k = 0; k < n; ++k) {  // Gaussian elimination with pivoting
+    std::size_t pivot = k;
+    for (std::size_t i = k + 1; i < n; ++i) {
+      if (std::abs(m[i * n + k]) > std::abs(m[pivot * n + k])) pivot = i;
+    }
+    if (!(std::abs(m[pivot * n + k]) > 0.0)) return true;
+    for (std::size_t j = 0; j < n; ++j) std::swap(m[k * n + j], m[pivot * n + j]);
+    for (std::size_t i = k + 1; i < n; ++i) {
+      const double factor = m[i * n + k] / m[k * n + k];
+      for (std::size_t j = k; j < n; ++j) m[i * n + j] -= factor * m[k * n + j];
+    }
+  }
+  return false;
+}
+
+/// The header as WCSLIB 7.12 can take it: values alone, without comments and commentary; strings closed (it reads an
+/// open one across cards, beyond its buffers); Fortran's 2.0D-2 with an E (it reads 2.0); no SCAMP terms beside SIP
+/// (astropy drops them, WCSLIB refuses the header).
+std::string text_for_wcslib(const Header& header) {
+  const bool sip = header.get<std::string>("CTYPE1").value_or("").ends_with("TAN-SIP");
+  std::string text;
+  for (const Card& card : header.cards()) {
+    const std::string key = card.key(), value = card.value_text();
+    if (value.empty() || key.size() > 8 || key == "CONTINUE" || card.text().starts_with("HIERARCH")) continue;
+    if (sip && (key.starts_with("PV1_") || key.starts_with("PV2_"))) continue;
+    if (const auto string = card.string()) {
+      text += Card(key, *string).text();
+    } else if (const auto number = card.number(); number && value.find_first_of("dD") != std::string::npos) {
+      text += Card(key, *number).text();
+    } else {
+      text += Card(card.text().substr(0, 10) + value).text();
+    }
+  }
+  return text;
+}
+
 /// The WCS structures of a header; one alternate of it is used.
 class Wcs {
 public:
@@ -38,17 +81,7 @@ public:
       reason_ = "the header has no WCS";
       return;
     }
-    std::string text;
-    // SCAMP's PV terms beside SIP: astropy drops them, WCSLIB refuses the header.
-    const bool sip = header.get<std::string>("CTYPE1").value_or("").ends_with("TAN-SIP");
-    for (const Card& card : header.cards()) {
-      const std::string key = card.key();
-      if (sip && (key.starts_with("PV1_") || key.starts_with("PV2_"))) continue;
-      // WCSLIB 7.12 reads 2.0D-2 as 2.0: give it an E.
-      const std::string value = card.value_text();
-      const bool fortran = !card.is_string() && value.find_first_of("dD") != std::string::npos && card.number();
-      text += fortran ? card.with_value(*card.number()).text() : card.text();
-    }
+    std::string text = text_for_wcslib(header);
     text += Card("END").text();
     int rejected = 0;
     const int status =
@@ -62,6 +95,11 @@ public:
     }
     if (wcs_ == nullptr) {
       reason_ = "WCSLIB finds no WCS of this name";
+      return;
+    }
+    if (is_singular(*wcs_)) {
+      reason_ = "the WCS matrix is singular";
+      wcs_ = nullptr;
       return;
     }
     std::array<int, NWCSFIX> fixed{};

@@ -18,7 +18,7 @@ std::vector<float> gaussian_weights(double sigma);
 /// Reach of the cascade in pixels: bands at a pixel depend on nothing farther away.
 int band_reach();
 
-/// x: float32 [N, 1, H, W] -> [N, 4, H, W]; outside the window x counts as 0.
+/// x: float32 [N, 1, H, W] -> [N, 4, H, W]; outside the window x counts as 0. No gradient flows to x.
 at::Tensor band_pass(const at::Tensor& x);
 
 /// Standard deviation of each band of white unit noise (far from borders).

@@ -14,12 +14,14 @@
 namespace cirrus::train {
 namespace {
 
-std::vector<nlohmann::json> read_lines(const std::filesystem::path& path) {
-  std::vector<nlohmann::json> lines;
+/// The lines that hold what is read back here; others (cut off by a kill, written by a person) are passed over.
+std::vector<nlohmann::ordered_json> read_lines(const std::filesystem::path& path) {
+  std::vector<nlohmann::ordered_json> lines;
   std::ifstream in(path);
   for (std::string text; std::getline(in, text);) {
-    nlohmann::json line = nlohmann::json::parse(text, nullptr, false);
-    if (line.is_object() && line.contains("step")) lines.push_back(std::move(line));
+    nlohmann::ordered_json line = nlohmann::ordered_json::parse(text, nullptr, false);
+    const auto number = [&](const char* key) { return line.contains(key) && line[key].is_number(); };
+    if (line.is_object() && number("step") && number("samples") && number("loss") && number("lr")) lines.push_back(std::move(line));
   }
   return lines;
 }
@@ -32,7 +34,7 @@ double rounded(double v) { return std::isfinite(v) && v != 0 ? std::stod((std::o
 RecordFile::RecordFile(const std::filesystem::path& path, std::int64_t resume_step) {
   std::string kept;
   if (resume_step > 0)
-    for (const nlohmann::json& line : read_lines(path))
+    for (const nlohmann::ordered_json& line : read_lines(path))
       if (line["step"].get<std::int64_t>() <= resume_step) kept += line.dump() + "\n";
   write_text(path, kept, true);
   out_.open(path, std::ios::app);
@@ -54,7 +56,7 @@ void RecordFile::write(const Record& r) {
 }
 
 void draw_curves(const std::filesystem::path& records, const std::filesystem::path& svg) {
-  const std::vector<nlohmann::json> lines = read_lines(records);
+  const std::vector<nlohmann::ordered_json> lines = read_lines(records);
   if (lines.size() < 2) return;
   constexpr double width = 720, height = 300, left = 60, bottom = 40, top = 24;
   std::ostringstream out;

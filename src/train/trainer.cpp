@@ -4,7 +4,8 @@
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <csignal>
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
@@ -61,9 +62,14 @@ class Run {
       c.tensors.emplace_back("ema." + named_[i].first, optimizer_.averaged()[i]);
     }
     const fs::path folder = dist::save_checkpoint(out_ / "checkpoints", c, world_, options_.keep);
+    log::info("Step " + std::to_string(step_) + ": checkpoint " + folder.string());
+    write_results();
+  }
+
+  /// The averaged model and the curves, as of this step.
+  void write_results() {
     task_.save_model((out_ / "model.safetensors").string(), optimizer_.averaged(), step_, samples_);
     draw_curves(out_ / "train.jsonl", out_ / "curves.svg");
-    log::info("Step " + std::to_string(step_) + ": checkpoint " + folder.string());
   }
 
   /// One optimizer step. Returns (mean loss, gradient norm).
@@ -115,6 +121,12 @@ void check(const TrainerOptions& o) {
     throw Error(ExitCode::config, "batch (" + std::to_string(o.batch) + ") must be a multiple of accumulation (" + std::to_string(o.accumulation) + ")");
 }
 
+/// Throws before a broken state reaches a record or a checkpoint.
+void require_finite(double loss, double gradient_norm, std::int64_t step) {
+  if (!std::isfinite(loss) || !std::isfinite(gradient_norm))
+    throw Error(ExitCode::internal, "Loss or gradient is no longer finite at step " + std::to_string(step), "start anew with a lower optimizer.learning_rate");
+}
+
 }  // namespace
 
 Outcome run_training(Task& task, device::Device& device, const dist::World& world, const TrainerOptions& options, const fs::path& out, bool resume) {
@@ -131,17 +143,24 @@ Outcome run_training(Task& task, device::Device& device, const dist::World& worl
     }
   }
   RecordFile records(out / "train.jsonl", run.step());
-  Progress progress("training", options.steps - run.step(), "steps");
+  Progress progress("training", std::max<std::int64_t>(options.steps - run.step(), 0), "steps");
   double last_checkpoint = started, record_start = steady_seconds(), data_seconds = 0;
-  std::int64_t recorded = run.step(), saved = resume ? run.step() : -1;
+  std::int64_t recorded = run.step(), saved = run.step() > 0 ? run.step() : -1;
   at::Tensor loss_sum = at::zeros({}, at::TensorOptions(device.torch_device()).dtype(at::kDouble)), norm;
+  // Looked at only where values are wanted anyhow: reading them makes a device wait.
+  const auto save = [&] {
+    if (norm.defined()) require_finite(loss_sum.item<double>(), norm.item<double>(), run.step());
+    run.save();
+    saved = run.step();
+    last_checkpoint = steady_seconds();
+  };
 
   while (run.step() < options.steps) {
     const double before = steady_seconds();
     const bool out_of_time = options.time_limit > 0 && before - started > options.time_limit;
     if (!out_of_time && signals::stop_requested() == 0) task.begin_step(run.step());
     if (out_of_time || signals::stop_requested() != 0) {
-      if (run.step() != saved) run.save();
+      if (run.step() != saved) save();
       log::info(std::string(out_of_time ? "Time limit reached" : "Stop requested") + " at step " + std::to_string(run.step()) + " of " + std::to_string(options.steps) +
                 ": resume with --resume");
       return Outcome::stopped;
@@ -151,13 +170,11 @@ Outcome run_training(Task& task, device::Device& device, const dist::World& worl
     loss_sum += loss;
     norm = gradient_norm;
     progress.advance();
-    if (run.step() - recorded >= options.record_steps || run.step() == options.steps) {
+    if (run.step() % options.record_steps == 0 || run.step() == options.steps) {
       const double n = static_cast<double>(run.step() - recorded), seconds = steady_seconds() - record_start;
       Record r{run.step(), run.samples(), loss_sum.item<double>() / n, learning_rate(options.optimizer, run.step() - 1, options.steps), norm.item<double>(),
                n * static_cast<double>(options.batch) / seconds, data_seconds / n, seconds / n};
-      if (!std::isfinite(r.loss) || !std::isfinite(r.grad_norm))
-        throw Error(ExitCode::internal, "Loss or gradient is no longer finite between steps " + std::to_string(recorded) + " and " + std::to_string(run.step()),
-                    "resume from the last checkpoint with a lower optimizer.learning_rate");
+      require_finite(r.loss, r.grad_norm, run.step());
       records.write(r);
       recorded = run.step();
       loss_sum.zero_();
@@ -165,13 +182,13 @@ Outcome run_training(Task& task, device::Device& device, const dist::World& worl
       record_start = steady_seconds();
     }
     const bool due = steady_seconds() - last_checkpoint > 60 * options.checkpoint_minutes || (options.checkpoint_steps > 0 && run.step() % options.checkpoint_steps == 0);
-    if (due && run.step() < options.steps) {
-      run.save();
-      saved = run.step();
-      last_checkpoint = steady_seconds();
-    }
+    if (due && run.step() < options.steps) save();
   }
-  if (run.step() != saved) run.save();
+  if (run.step() != saved) {
+    save();
+  } else {
+    run.write_results();  // the run that wrote this checkpoint may have been killed before it wrote the model
+  }
   return Outcome::finished;
 }
 

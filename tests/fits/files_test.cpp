@@ -14,6 +14,7 @@
 using namespace cirrus;
 using namespace cirrus::fits;
 using cirrus::fits::testing::exit_code_of;
+using cirrus::fits::testing::has_wcslib;
 using cirrus::fits::testing::real_files;
 using cirrus::fits::testing::Scratch;
 
@@ -101,7 +102,7 @@ void check_cards_kept(const Header& before, const Header& after, const ScaleRepo
   }
 }
 
-void enlarge(const Case& test, int s, const std::string& path, const Scratch& scratch) {
+void enlarge(const Case& test, int s, const std::string& path, const Scratch& scratch, bool wcslib) {
   const Image image = read_image(path, {"", test.plane});
   ScaleOptions options{image.axis_x, image.axis_y};
   options.drop_distortion = test.drop_distortion;
@@ -112,11 +113,11 @@ void enlarge(const Case& test, int s, const std::string& path, const Scratch& sc
 
   const WcsCheck check =
       compare_wcs(image.header, header, image.width, image.height, s, s, 0, 0, image.axis_x, image.axis_y);
-  BOOST_TEST(check.usable == test.has_wcs);
+  BOOST_TEST(check.usable == (test.has_wcs && wcslib));
   if (!test.drop_distortion) {
     BOOST_TEST(check.max_distance_px < 1e-6);  // 1e-6 px is 1e-5 of the tightest astrometric claim for such maps
   }
-  if (test.has_wcs && !test.drop_distortion) BOOST_TEST(check.points >= 5);
+  if (check.usable) BOOST_TEST(check.points >= 5);
 
   std::vector<float> pixels(image.pixels.size() * static_cast<std::size_t>(s * s));
   const std::int64_t width = image.width * s;
@@ -167,6 +168,7 @@ BOOST_AUTO_TEST_CASE(every_file_is_enlarged_or_refused) {
   if (folder.empty()) return;
   const Scratch scratch;
   std::set<std::string> seen;
+  const bool wcslib = has_wcslib();
   for (const Case& test : kCases) {
     seen.insert(test.file);
     BOOST_TEST_CONTEXT(test.file << ", plane " << test.plane) {
@@ -183,7 +185,7 @@ BOOST_AUTO_TEST_CASE(every_file_is_enlarged_or_refused) {
         continue;
       }
       for (const int s : {2, 3, 4}) {
-        BOOST_TEST_CONTEXT("factor " << s) { enlarge(test, s, folder + test.file, scratch); }
+        BOOST_TEST_CONTEXT("factor " << s) { enlarge(test, s, folder + test.file, scratch, wcslib); }
       }
     }
   }

@@ -7,10 +7,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 
 #include "base/errors.h"
 #include "fits/header.h"
+#include "fits/wcs_check.h"
 
 namespace cirrus::fits::testing {
 
@@ -41,10 +43,21 @@ private:
   std::filesystem::path path_;
 };
 
-/// A FITS file made of a header and bytes of data, padded to blocks.
-inline void write_raw(const std::string& path, const std::string& header_lines, std::string data = "") {
-  data.resize((data.size() + 2879) / 2880 * 2880);
-  std::ofstream(path, std::ios::binary) << Header::from_lines(header_lines).text() << data;
+/// A FITS file made of header lines, any bytes in them, and bytes of data, padded to blocks.
+inline void write_raw(const std::string& path, const std::string& header_lines, const std::string& data = "") {
+  const auto pad = [](std::string& bytes, std::size_t block, char with) {
+    bytes.resize((bytes.size() + block - 1) / block * block, with);
+  };
+  std::string bytes;
+  std::istringstream lines(header_lines + "\nEND");
+  for (std::string line; std::getline(lines, line);) {
+    line.resize(80, ' ');
+    bytes += line;
+  }
+  pad(bytes, 2880, ' ');
+  bytes += data;
+  pad(bytes, 2880, '\0');
+  std::ofstream(path, std::ios::binary) << bytes;
 }
 
 /// The folder of real FITS files, or "" (with a sentence) where there is none.
@@ -56,6 +69,28 @@ inline std::string real_files() {
   }
   return std::string(data) + "/fits/";
 }
+
+/// Whether sky positions can be checked in this build (CIRRUS_WCSLIB); says so if not.
+inline bool has_wcslib() {
+  const PixelPoint origin;
+  const auto sky =
+      pixel_to_sky(Header::from_lines("NAXIS   =                    2\nCRPIX1  = 1.0"), std::span(&origin, 1));
+  if (!sky.usable) BOOST_TEST_MESSAGE("skipped: " << sky.reason);
+  return sky.usable;
+}
+
+/// A header for an image of 101 x 64 pixels (odd and even) with more lines.
+inline Header with_size(const std::string& lines) {
+  return Header::from_lines(
+      "SIMPLE  =                    T\nBITPIX  =                  -32\nNAXIS   =                    2\n"
+      "NAXIS1  =                  101\nNAXIS2  =                   64\n" +
+      lines);
+}
+
+/// A tangential projection with the reference pixel outside the image, without its matrix; and a rotated matrix for it.
+inline const std::string kTan =
+    "CTYPE1  = 'RA---TAN'\nCTYPE2  = 'DEC--TAN'\nCRVAL1  = 83.6\nCRVAL2  = -5.4\nCRPIX1  = 41.25\nCRPIX2  = -17.5\n";
+inline const std::string kCd = "CD1_1   = -0.0031\nCD1_2   = 0.0012\nCD2_1   = 0.0013\nCD2_2   = 0.0030\n";
 
 /// The exit code of the Error that `action` throws, or ok; what it says goes to `message`.
 template <typename Action>

@@ -138,6 +138,24 @@ BOOST_AUTO_TEST_CASE(headers_are_kept_and_completed) {
   BOOST_TEST(header.commentary("COMMENT").empty());  // no boilerplate of the library's
 }
 
+BOOST_AUTO_TEST_CASE(keywords_of_extensions_stay_out_of_the_primary) {
+  const Scratch scratch;
+  const std::vector<float> pixels(6, 1.0F);
+  const Header header =
+      Header::from_lines("INHERIT =                    T\nEXTLEVEL= 1\nEXTNAME = 'ccd2'\nXTENSION= 'IMAGE'");
+  const OutputHdu hdus[] = {{"", header, std::span<const float>(pixels), {3, 2}},
+                            {"STD", header, std::span<const float>(pixels), {3, 2}}};
+  write_images(scratch / "out.fits", hdus);
+  const Header primary = read_image(scratch / "out.fits").header,
+               extension = read_image(scratch / "out.fits", {"STD"}).header;
+  BOOST_TEST(!primary.has("INHERIT"));
+  BOOST_TEST(!primary.has("EXTLEVEL"));
+  BOOST_TEST(!primary.has("XTENSION"));
+  BOOST_TEST(primary.get<std::string>("EXTNAME").value() == "ccd2");
+  BOOST_TEST(extension.get<bool>("INHERIT").value());
+  BOOST_TEST(extension.get<std::string>("EXTNAME").value() == "STD");
+}
+
 BOOST_AUTO_TEST_CASE(equal_runs_give_equal_bytes) {
   const Scratch scratch;
   const Maps maps;

@@ -112,12 +112,7 @@ CIRRUS_LOOPS(float)
 CIRRUS_LOOPS(Bf16)
 #undef CIRRUS_LOOPS
 
-/// A gradient that autograd left undefined is zero.
-at::Tensor or_zeros(const at::Tensor& g, const at::Tensor& like) {
-  return g.defined() ? channels_last(g) : at::zeros_like(like);
-}
-
-// ---- autograd --------------------------------------------------------------------------------------------------------------
+// ---- autograd (it hands backward() zeros for the gradient of an output that was not used) --------------------------------------------------------------------------------------------------------------
 
 struct Act : Function<Act> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& input) {
@@ -189,7 +184,7 @@ struct PixelNormAct : Function<PixelNormAct> {
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     const auto saved = ctx->get_saved_variables();
     const at::Tensor &xn = saved[0], &inv = saved[1];
-    const at::Tensor gx = or_zeros(grads[0], xn), gy = or_zeros(grads[1], xn), dx = like_channels_last(xn);
+    const at::Tensor gx = channels_last(grads[0]), gy = channels_last(grads[1]), dx = like_channels_last(xn);
     const Rows rows = rows_of(xn);
     by_dtype(xn, [&]<typename T>(T*) {
       parallel(rows.count, kGrain / rows.channels, [&](std::int64_t i, std::int64_t end) {
@@ -221,7 +216,7 @@ struct CatAct : Function<CatAct> {
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     const at::Tensor x = ctx->get_saved_variables()[0];
-    const at::Tensor gx = or_zeros(grads[0], x), gy = or_zeros(grads[1], x);
+    const at::Tensor gx = channels_last(grads[0]), gy = channels_last(grads[1]);
     const std::int64_t ca = ctx->saved_data["ca"].toInt(), cb = x.size(1) - ca;
     const auto make = [&](std::int64_t c) {
       return at::empty({x.size(0), c, x.size(2), x.size(3)}, x.options(), at::MemoryFormat::ChannelsLast);
@@ -272,6 +267,7 @@ struct MpSum : Function<MpSum> {
 at::Tensor act(const at::Tensor& x) { return use_cpu_kernel(x) ? Act::apply(x) : reference::act(x); }
 
 at::Tensor scale_act(const at::Tensor& x, const at::Tensor& scale) {
+  TORCH_CHECK(scale.dim() == 2 && scale.size(0) == x.size(0) && scale.size(1) == x.size(1), "scale_act: scale is ", scale.sizes(), " for ", x.sizes());
   return use_cpu_kernel(x) ? ScaleAct::apply(x, scale) : reference::scale_act(x, scale);
 }
 
@@ -282,12 +278,15 @@ std::pair<at::Tensor, at::Tensor> pixel_norm_act(const at::Tensor& x) {
 }
 
 std::pair<at::Tensor, at::Tensor> cat_act(const at::Tensor& a, const at::Tensor& b) {
+  TORCH_CHECK(a.scalar_type() == b.scalar_type() && a.size(0) == b.size(0) && a.size(2) == b.size(2) && a.size(3) == b.size(3), "cat_act: ",
+              a.toString(), a.sizes(), " and ", b.toString(), b.sizes());
   if (!use_cpu_kernel(a)) return reference::cat_act(a, b);
   const variable_list out = CatAct::apply(a, b);
   return {out[0], out[1]};
 }
 
 at::Tensor mp_sum(const at::Tensor& a, const at::Tensor& b, double t) {
+  TORCH_CHECK(a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes(), "mp_sum: ", a.toString(), a.sizes(), " and ", b.toString(), b.sizes());
   return use_cpu_kernel(a) ? MpSum::apply(a, b, t) : reference::mp_sum(a, b, t);
 }
 

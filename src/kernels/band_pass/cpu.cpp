@@ -42,6 +42,7 @@ void blur_rows(const float* in, float* out, std::int64_t y0, std::int64_t y1, st
 }  // namespace
 
 at::Tensor band_pass(const at::Tensor& input) {
+  TORCH_CHECK(input.dim() == 4 && input.size(1) == 1, "band_pass wants [N, 1, H, W], got ", input.sizes());
   if (!input.device().is_cpu() || input.scalar_type() != at::kFloat) return reference::band_pass(input);
   const at::Tensor x = input.contiguous();
   const std::int64_t n = x.size(0), h = x.size(2), w = x.size(3), plane = h * w;
@@ -57,14 +58,15 @@ at::Tensor band_pass(const at::Tensor& input) {
       begin += y1 - y0;
     }
   });
-  parallel(n, 1, [&](std::int64_t i, std::int64_t end) {
-    for (; i < end; ++i) {
-      const float *g = blur + 3 * i * plane, *source = in + i * plane;
-      float* b = bands + kBands * i * plane;
-      subtract(source, g, b, plane);
-      subtract(g, g + plane, b + plane, plane);
-      subtract(g + plane, g + 2 * plane, b + 2 * plane, plane);
-      std::copy(g + 2 * plane, g + 3 * plane, b + 3 * plane);
+  parallel(n * h, 64, [&](std::int64_t row, std::int64_t end) {
+    for (; row < end; ++row) {
+      const std::int64_t i = row / h, at = row % h * w;
+      const float *g = blur + 3 * i * plane + at, *source = in + i * plane + at;
+      float* b = bands + kBands * i * plane + at;
+      subtract(source, g, b, w);
+      subtract(g, g + plane, b + plane, w);
+      subtract(g + plane, g + 2 * plane, b + 2 * plane, w);
+      std::copy(g + 2 * plane, g + 2 * plane + w, b + 3 * plane);
     }
   });
   return out;

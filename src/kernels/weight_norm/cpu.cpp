@@ -70,10 +70,6 @@ struct NormalizeWeights : Function<NormalizeWeights> {
     variable_list out;
     for (std::size_t k = 0; k < grads.size(); ++k) {
       const at::Tensor &w = saved[2 * k], &inv = saved[2 * k + 1];
-      if (!grads[k].defined()) {
-        out.emplace_back();
-        continue;
-      }
       const at::Tensor g = dense(grads[k]), dw = at::empty_like(w, w.options(), at::MemoryFormat::Preserve);
       const std::int64_t n = w.numel() / w.size(0);
       by_dtype(g, [&]<typename T>(T*) {

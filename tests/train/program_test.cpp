@@ -1,0 +1,143 @@
+// `cirrus train` as users run it: killed, stopped and out of time, and resumed each time.
+#include <boost/test/unit_test.hpp>
+
+#include "tests/cli/subprocess.h"
+
+namespace {
+
+using namespace cirrus;
+using namespace cirrus::test;
+namespace fs = std::filesystem;
+
+// A network and a sky small enough for a step of milliseconds. Without cooldown the learning rate does not depend on
+// the number of steps, so that a run may be cut anywhere and be compared with one of that length.
+const char* const kConfig = R"(
+factor = 4
+[network]
+widths = [8, 16]
+middle_blocks = 1
+embedding = 8
+[task]
+patch = 32
+calibration_fields = 16
+[fields]
+size = 64
+window = 4
+per_step = 0.5
+[train]
+batch = 2
+checkpoint_steps = 5
+record_steps = 5
+[optimizer]
+warmup = 5
+cooldown_share = 0
+)";
+
+struct Folder : ScratchFolder {
+  Folder() { put(*this / "tiny.toml", kConfig); }
+  std::vector<std::string> words(const std::string& out, std::int64_t steps, std::vector<std::string> more = {}) const {
+    std::vector<std::string> all{"train",
+                                 "--config",
+                                 (*this / "tiny.toml").string(),
+                                 "--out",
+                                 (*this / out).string(),
+                                 "--set",
+                                 "train.steps=" + std::to_string(steps),
+                                 "--threads",
+                                 "1",
+                                 "--dtype",
+                                 "fp32",
+                                 "--device",
+                                 "cpu"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+};
+
+/// Steps of the whole checkpoints of a run.
+std::vector<std::int64_t> checkpoints(const fs::path& out) {
+  std::vector<std::int64_t> steps;
+  std::error_code ignored;
+  for (const auto& e : fs::directory_iterator(out / "checkpoints", ignored))
+    if (fs::exists(e.path() / "manifest.json")) steps.push_back(std::stoll(e.path().filename().string().substr(5)));
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+/// Starts a run that would take days, sends the signal once it has a checkpoint of step 5 or later, and returns how it
+/// ended.
+int signalled(const std::vector<std::string>& words, const fs::path& out, int signal) {
+  const std::string path = program_path("cirrus").string();
+  std::vector<char*> argv{const_cast<char*>(path.c_str())};
+  for (const std::string& w : words) argv.push_back(const_cast<char*>(w.c_str()));
+  argv.push_back(nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    const int nowhere = open("/dev/null", O_WRONLY);
+    dup2(nowhere, STDOUT_FILENO);
+    dup2(nowhere, STDERR_FILENO);
+    execv(argv[0], argv.data());
+    _exit(127);
+  }
+  int status = 0;
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    const auto steps = checkpoints(out);
+    if (!steps.empty() && steps.back() >= 5) {
+      kill(child, signal);
+      waitpid(child, &status, 0);
+      break;
+    }
+    usleep(20000);
+  }
+  return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(program)
+
+BOOST_AUTO_TEST_CASE(a_killed_run_resumed_equals_an_uninterrupted_one_byte_for_byte) {
+  const Folder folder;
+  BOOST_TEST_REQUIRE(signalled(folder.words("killed", 1000000000), folder / "killed", SIGKILL) == -SIGKILL);
+  const std::int64_t steps = checkpoints(folder / "killed").back() + 7;
+  const test::Outcome resumed = run("cirrus", folder.words("killed", steps, {"--resume"}));
+  BOOST_TEST_REQUIRE(resumed.code == 0);
+  BOOST_TEST(contains(resumed.err, "Resuming from step " + std::to_string(steps - 7)));
+  BOOST_TEST_REQUIRE(run("cirrus", folder.words("whole", steps)).code == 0);
+  BOOST_TEST((contents(folder / "killed" / "model.safetensors") == contents(folder / "whole" / "model.safetensors")));
+  BOOST_TEST(checkpoints(folder / "killed").back() == steps);
+}
+
+BOOST_AUTO_TEST_CASE(sigterm_ends_with_75_and_a_checkpoint_to_resume_from) {
+  const Folder folder;
+  BOOST_TEST_REQUIRE(signalled(folder.words("stopped", 1000000000), folder / "stopped", SIGTERM) == 75);
+  const std::int64_t stopped = checkpoints(folder / "stopped").back(), steps = stopped + 3;
+  BOOST_TEST(fs::exists(folder / "stopped" / "model.safetensors"));
+  BOOST_TEST(
+      contains(run("cirrus", folder.words("stopped", steps)).err, "--resume"));  // it does not start over unasked
+  const test::Outcome resumed = run("cirrus", folder.words("stopped", steps, {"--resume"}));
+  BOOST_TEST(resumed.code == 0);
+  BOOST_TEST(contains(resumed.err, "Resuming from step " + std::to_string(stopped)));
+  BOOST_TEST(contains(resumed.out, "model.safetensors"));
+}
+
+BOOST_AUTO_TEST_CASE(the_time_limit_ends_with_75) {
+  const Folder folder;
+  const test::Outcome limited = run("cirrus", folder.words("limited", 1000000000, {"--time-limit", "0.001s"}));
+  BOOST_TEST(limited.code == 75);
+  BOOST_TEST(contains(limited.err, "Time limit reached"));
+  BOOST_TEST_REQUIRE(checkpoints(folder / "limited").size() == 1u);
+  BOOST_TEST(run("cirrus", folder.words("limited", 2, {"--resume", "--time-limit", "2h"})).code == 0);
+  BOOST_TEST(run("cirrus", folder.words("limited", 2, {"--time-limit", "soon"})).code == 64);
+}
+
+BOOST_AUTO_TEST_CASE(another_configuration_is_refused_with_78) {
+  const Folder folder;
+  BOOST_TEST_REQUIRE(run("cirrus", folder.words("run", 2)).code == 0);
+  const test::Outcome changed =
+      run("cirrus", folder.words("run", 4, {"--resume", "--set", "optimizer.learning_rate=0.02"}));
+  BOOST_TEST(changed.code == 78);
+  BOOST_TEST(contains(changed.err, "another configuration"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
