@@ -15,7 +15,7 @@ void register_flags(Options& options, EnhanceFlags& f) {
   options.positionals("IN.fits", f.inputs, "maps: .fits, .gz, .fz, map.fits[EXT], - (stdin), @list.txt", 1);
   options.group("Input");
   options.add("hdu", f.hdu, "HDU by number or name").metavar("N|NAME").default_text("the first with a 2-D image");
-  options.add("plane", f.plane, "plane of a cube, from 1").metavar("N").range(1);
+  options.add("plane", f.plane, "plane of a cube, from 1 (0: the image has only one)").metavar("N").range(0);
   options.add("all_planes", f.all_planes, "enhance every plane of a cube; the output holds cubes");
   options
       .add("beam", f.choice.beam,

@@ -23,6 +23,7 @@ TensorEntry parse_entry(const std::string& name, const nlohmann::json& item, std
   e.name = name;
   try {
     e.dtype = item.at("dtype").get<std::string>();
+    if (!item.at("shape").is_array()) refuse(file, "shape of '" + name + "' is " + item.at("shape").dump());
     for (const auto& n : item.at("shape")) {
       if (!n.is_number_unsigned()) refuse(file, "shape of '" + name + "' holds " + n.dump());
       const std::uint64_t v = n.get<std::uint64_t>();

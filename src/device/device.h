@@ -1,9 +1,9 @@
 // One interface for every kind of device, and the registry that finds them.
 //
-// A Device is opened once by an app and passed down by reference; all tensors of a run live on `torch_device()`. It is used
-// from one thread at a time. CPU is compiled in; CUDA and Gaudi come as modules (libcirrus_cuda.so, libcirrus_hpu.so) that are
-// loaded when asked for, so that a build runs with or without them and `--help` loads neither. A missing device is an error
-// (exit 69) with a remedy, never a silent fall to the CPU.
+// A Device is opened once by an app and passed down by reference; all tensors of a run live on `torch_device()`. It is
+// used from one thread at a time. CPU is compiled in; CUDA and Gaudi come as modules (libcirrus_cuda.so,
+// libcirrus_hpu.so) that are loaded when asked for, so that a build runs with or without them and `--help` loads
+// neither. A missing device is an error (exit 69) with a remedy, never a silent fall to the CPU.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -17,10 +17,10 @@ namespace cirrus::device {
 
 /// What a device can do; read before a run is planned.
 struct Capabilities {
-  std::vector<at::ScalarType> dtypes;   ///< compute types it runs at useful speed, preferred first
-  bool graph_capture = false;           ///< a step can be recorded and replayed
-  bool deferred_execution = false;      ///< work is queued until end_step()
-  std::string collective_backend;       ///< "mpi", "nccl", "hccl", or empty
+  std::vector<at::ScalarType> dtypes;  ///< compute types it runs at useful speed, preferred first
+  bool graph_capture = false;          ///< a step can be recorded and replayed
+  bool deferred_execution = false;     ///< work is queued until end_step()
+  std::string collective_backend;      ///< "mpi", "nccl", "hccl", or empty
 };
 
 /// Bytes.
@@ -30,14 +30,14 @@ struct MemoryStatistics {
 
 /// A point in a device's work queue, for timing.
 class Event {
- public:
+public:
   virtual ~Event() = default;
   /// Seconds from this event to `later` (both recorded); waits for both.
   virtual double seconds_until(const Event& later) const = 0;
 };
 
 class Device {
- public:
+public:
   virtual ~Device() = default;
   virtual at::Device torch_device() const = 0;
   /// As the table of peak rates spells it, e.g. "AMD EPYC 9654" or "NVIDIA H100 80GB HBM3".
@@ -47,37 +47,42 @@ class Device {
   virtual void seed(std::uint64_t seed) = 0;
   /// Waits until all queued work is done.
   virtual void synchronize() = 0;
-  /// Ends a unit of work (a backward pass, an optimizer step, a sampler step): flushes a deferred graph; nothing on CPU and CUDA.
+  /// Ends a unit of work (a backward pass, an optimizer step, a sampler step): flushes a deferred graph; nothing on CPU
+  /// and CUDA.
   virtual void end_step() = 0;
   virtual std::unique_ptr<Event> record_event() = 0;
 };
 
-/// A kind of device: how to find out whether it is there, and how to open it. Registered once, lives for the whole program.
+/// A kind of device: how to find out whether it is there, and how to open it. Registered once, lives for the whole
+/// program.
 class Backend {
- public:
+public:
   virtual ~Backend() = default;
-  virtual std::string kind() const = 0;  ///< "cpu", "cuda", "hpu"
-  virtual int score() const = 0;         ///< `auto` takes the available backend with the highest score
-  virtual int count() const = 0;         ///< devices of this kind that can be opened now
+  virtual std::string kind() const = 0;     ///< "cpu", "cuda", "hpu"
+  virtual int score() const = 0;            ///< `auto` takes the available backend with the highest score
+  virtual int count() const = 0;            ///< devices of this kind that can be opened now
   virtual std::string why_not() const = 0;  ///< if count() is 0: the reason and what to do
   virtual std::unique_ptr<Device> open(int index) const = 0;
 };
 
-/// The symbol a module exports: `extern "C" cirrus::device::Backend* cirrus_device_backend(int abi)`; null if abi differs.
+/// The symbol a module exports: `extern "C" cirrus::device::Backend* cirrus_device_backend(int abi)`; null if abi
+/// differs.
 inline constexpr int kModuleAbi = 1;
 using ModuleEntry = Backend* (*)(int abi);
 
 /// Adds a backend (tests register fakes so); the registry does not own it.
 void register_backend(Backend* backend);
 
-/// All kinds that exist, loading modules that are installed. What cannot be loaded is reported by `why_not()` of a stand-in.
+/// All kinds that exist, loading modules that are installed. What cannot be loaded is reported by `why_not()` of a
+/// stand-in.
 std::vector<Backend*> backends();
 
-/// Opens "auto", "cpu", "cuda", "cuda:1", "hpu". Throws Error(usage) for an unknown name, Error(unavailable) for a missing device.
+/// Opens "auto", "cpu", "cuda", "cuda:1", "hpu". Throws Error(usage) for an unknown name, Error(unavailable) for a
+/// missing device.
 std::unique_ptr<Device> open_device(const std::string& name);
 
-/// Resolves --dtype auto|fp32|bf16|fp16 on a device. auto: bf16 where the device runs it fast, else fp32. Throws Error(usage) for an
-/// unknown name, Error(unavailable) for fp16 on a device that does not list it.
+/// Resolves --dtype auto|fp32|bf16|fp16 on a device. auto: bf16 where the device runs it fast, else fp32. Throws
+/// Error(usage) for an unknown name, Error(unavailable) for fp16 on a device that does not list it.
 at::ScalarType resolve_dtype(const std::string& name, const Device& device);
 std::string dtype_name(at::ScalarType type);  ///< "fp32", "bf16", "fp16"
 

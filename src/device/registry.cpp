@@ -17,15 +17,17 @@ namespace fs = std::filesystem;
 
 /// Stands in for a module that is not installed or does not load, so that lists and errors can say why.
 class MissingBackend : public Backend {
- public:
+public:
   MissingBackend(std::string kind, std::string reason) : kind_(std::move(kind)), reason_(std::move(reason)) {}
   std::string kind() const override { return kind_; }
   int score() const override { return -1; }
   int count() const override { return 0; }
   std::string why_not() const override { return reason_; }
-  std::unique_ptr<Device> open(int) const override { throw Error(ExitCode::unavailable, "No " + kind_ + " device: " + reason_); }
+  std::unique_ptr<Device> open(int) const override {
+    throw Error(ExitCode::unavailable, "No " + kind_ + " device: " + reason_);
+  }
 
- private:
+private:
   std::string kind_, reason_;
 };
 
@@ -42,10 +44,13 @@ std::vector<fs::path> module_folders() {
   return folders;
 }
 
-/// Loads libcirrus_<kind>.so; a stand-in with the reason when that fails. Modules stay loaded for the life of the program.
+/// Loads libcirrus_<kind>.so; a stand-in with the reason when that fails. Modules stay loaded for the life of the
+/// program.
 Backend* load_module(const std::string& kind, const std::string& hardware) {
   static std::vector<std::unique_ptr<MissingBackend>> missing;
-  const auto fail = [&](const std::string& reason) { return missing.emplace_back(std::make_unique<MissingBackend>(kind, reason)).get(); };
+  const auto fail = [&](const std::string& reason) {
+    return missing.emplace_back(std::make_unique<MissingBackend>(kind, reason)).get();
+  };
   const std::string file = "libcirrus_" + kind + ".so";
   for (const fs::path& folder : module_folders()) {
     std::error_code ignored;
@@ -53,12 +58,15 @@ Backend* load_module(const std::string& kind, const std::string& hardware) {
     void* handle = dlopen((folder / file).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) return fail("module " + (folder / file).string() + " does not load: " + dlerror());
     const auto entry = reinterpret_cast<ModuleEntry>(dlsym(handle, "cirrus_device_backend"));
-    if (entry == nullptr) return fail((folder / file).string() + " is not a Cirrus module: it has no cirrus_device_backend");
+    if (entry == nullptr)
+      return fail((folder / file).string() + " is not a Cirrus module: it has no cirrus_device_backend");
     Backend* backend = entry(kModuleAbi);
-    if (backend == nullptr) return fail("module " + (folder / file).string() + " belongs to another version of Cirrus: rebuild it");
+    if (backend == nullptr)
+      return fail("module " + (folder / file).string() + " belongs to another version of Cirrus: rebuild it");
     return backend;
   }
-  return fail("this build has no module for " + hardware + " (" + file + " is neither beside the program nor in CIRRUS_MODULE_PATH)");
+  return fail("this build has no module for " + hardware + " (" + file +
+              " is neither beside the program nor in CIRRUS_MODULE_PATH)");
 }
 
 struct Registry {
@@ -86,7 +94,8 @@ std::vector<Backend*> backends() {
   if (!r.modules_loaded) {
     r.modules_loaded = true;
     for (const auto& [kind, hardware] : {std::pair{"cuda", "NVIDIA GPUs"}, std::pair{"hpu", "Intel Gaudi"}}) {
-      const bool there = std::any_of(r.known.begin(), r.known.end(), [&, k = kind](const Backend* b) { return b->kind() == k; });
+      const bool there =
+          std::any_of(r.known.begin(), r.known.end(), [&, k = kind](const Backend* b) { return b->kind() == k; });
       if (!there) r.known.push_back(load_module(kind, hardware));
     }
   }
@@ -98,42 +107,54 @@ std::unique_ptr<Device> open_device(const std::string& name) {
   const std::vector<Backend*> all = backends();
   if (name == "auto") {
     const auto available = [](const Backend* b) { return b->count() > 0 ? b->score() : -1; };
-    return (*std::max_element(all.begin(), all.end(), [&](auto a, auto b) { return available(a) < available(b); }))->open(0);
+    return (*std::max_element(all.begin(), all.end(), [&](auto a, auto b) { return available(a) < available(b); }))
+        ->open(0);
   }
   const auto colon = name.find(':');
   const std::string kind = name.substr(0, colon), number = colon == std::string::npos ? "0" : name.substr(colon + 1);
   const auto it = std::find_if(all.begin(), all.end(), [&](const Backend* b) { return b->kind() == kind; });
-  if (it == all.end() || number.empty() || number.size() > 4 || number.find_first_not_of("0123456789") != std::string::npos)
+  if (it == all.end() || number.empty() || number.size() > 4 ||
+      number.find_first_not_of("0123456789") != std::string::npos)
     throw Error(ExitCode::usage, "Unknown device '" + name + "'", "use auto, cpu, cuda, cuda:N or hpu");
   const int index = std::stoi(number), count = (*it)->count();
   if (count == 0)
     throw Error(ExitCode::unavailable, "Device '" + name + "' is not available: " + (*it)->why_not(),
                 "run `cirrus devices` to see what can run here, or use --device cpu");
   if (index >= count)
-    throw Error(ExitCode::unavailable, "Device '" + name + "' does not exist: this machine has " + std::to_string(count) + " " + kind + " device(s)",
-                "use " + kind + ":0 to " + kind + ":" + std::to_string(count - 1));
+    throw Error(
+        ExitCode::unavailable,
+        "Device '" + name + "' does not exist: this machine has " + std::to_string(count) + " " + kind + " device(s)",
+        "use " + kind + ":0 to " + kind + ":" + std::to_string(count - 1));
   return (*it)->open(index);
 }
 
 std::string dtype_name(at::ScalarType type) {
   switch (type) {
-    case at::kFloat: return "fp32";
-    case at::kDouble: return "fp64";
-    case at::kBFloat16: return "bf16";
-    case at::kHalf: return "fp16";
-    default: return c10::toString(type);
+    case at::kFloat:
+      return "fp32";
+    case at::kDouble:
+      return "fp64";
+    case at::kBFloat16:
+      return "bf16";
+    case at::kHalf:
+      return "fp16";
+    default:
+      return c10::toString(type);
   }
 }
 
 at::ScalarType resolve_dtype(const std::string& name, const Device& device) {
   const Capabilities c = device.capabilities();
-  const auto fast = [&](at::ScalarType type) { return std::find(c.dtypes.begin(), c.dtypes.end(), type) != c.dtypes.end(); };
+  const auto fast = [&](at::ScalarType type) {
+    return std::find(c.dtypes.begin(), c.dtypes.end(), type) != c.dtypes.end();
+  };
   if (name == "auto") return fast(at::kBFloat16) ? at::kBFloat16 : at::kFloat;
   if (name == "fp32") return at::kFloat;
   if (name == "bf16") return at::kBFloat16;  // right on every device, slow where it is emulated
   if (name != "fp16") throw Error(ExitCode::usage, "Unknown dtype '" + name + "'", "use auto, fp32, bf16 or fp16");
   if (!fast(at::kHalf))
-    throw Error(ExitCode::unavailable, "fp16 does not run at useful speed on this device (" + device.name() + ")", "use --dtype bf16 or fp32");
+    throw Error(ExitCode::unavailable, "fp16 does not run at useful speed on this device (" + device.name() + ")",
+                "use --dtype bf16 or fp32");
   return at::kHalf;
 }
 

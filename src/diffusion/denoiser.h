@@ -1,4 +1,5 @@
-// What every network of Cirrus is to a sampler and a trainer: a denoiser D(x; sigma, conditions) of the normalised residual.
+// What every network of Cirrus is to a sampler and a trainer: a denoiser D(x; sigma, conditions) of the normalised
+// residual.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -23,23 +24,26 @@ struct NamedTensor {
 
 /// Ownership: the denoiser owns its parameters; parameters() returns aliases. Not thread-safe while training.
 class Denoiser {
- public:
+public:
   virtual ~Denoiser() = default;
-  /// Estimate of the clean residual: E[x0 | x, conditions]. x: [N, 1, H, W] float32, sigma: [N] float32; H and W are multiples
-  /// of alignment(). Outside the window everything counts as zero. Returns float32 [N, 1, H, W].
+  /// Estimate of the clean residual: E[x0 | x, conditions]. x: [N, 1, H, W] float32, sigma: [N] float32; H and W are
+  /// multiples of alignment(). Outside the window everything counts as zero. Returns float32 [N, 1, H, W].
   virtual at::Tensor denoise(const at::Tensor& x, const at::Tensor& sigma, const Conditions& conditions) = 0;
   /// Mean over pixels and samples of the training loss at (x0, sigma, noise): lambda(sigma) |D(x0 + sigma n) - x0|^2.
-  virtual at::Tensor loss(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& sigma, const Conditions& conditions) = 0;
+  virtual at::Tensor loss(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& sigma,
+                          const Conditions& conditions) = 0;
 
   virtual std::vector<NamedTensor> parameters() = 0;
   /// Called after each optimizer step (forced weight normalisation).
   virtual void after_update() = 0;
-  /// Fixes the weights for sampling: effective weights are computed once, in `dtype`. Undone by the next after_update().
+  /// Fixes the weights for sampling: effective weights are computed once, in `dtype`. Undone by the next
+  /// after_update().
   virtual void prepare_for_sampling(at::ScalarType dtype) = 0;
 
-  virtual std::int64_t alignment() const = 0;        ///< pixels: windows start and end on multiples of it
-  virtual std::int64_t receptive_radius() const = 0; ///< pixels: the estimate at a pixel depends on nothing farther away
-  virtual double flops_per_pixel() const = 0;        ///< of one forward pass, a multiply-add counting 2
+  virtual std::int64_t alignment() const = 0;  ///< pixels: windows start and end on multiples of it
+  virtual std::int64_t receptive_radius()
+      const = 0;                               ///< pixels: the estimate at a pixel depends on nothing farther away
+  virtual double flops_per_pixel() const = 0;  ///< of one forward pass, a multiply-add counting 2
 };
 
 }  // namespace cirrus::diffusion

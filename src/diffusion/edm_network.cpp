@@ -14,11 +14,12 @@
 namespace cirrus::diffusion {
 namespace {
 
-constexpr std::int64_t kStem = 2;            // space-to-depth factor
-constexpr double kResidualBalance = 0.3;     // t of mp_sum in a block (EDM2's default)
+constexpr std::int64_t kStem = 2;         // space-to-depth factor
+constexpr double kResidualBalance = 0.3;  // t of mp_sum in a block (EDM2's default)
 constexpr std::int64_t kFourierFeatures = 64;
 
-/// N(0, 1) values addressed by the tensor's place in the network, so that they do not depend on the order of construction.
+/// N(0, 1) values addressed by the tensor's place in the network, so that they do not depend on the order of
+/// construction.
 at::Tensor addressed_normal(at::IntArrayRef shape, std::uint64_t seed, std::uint64_t item) {
   Stream stream(Address(seed, Purpose::weights, item));
   at::Tensor out = at::empty(shape, at::kFloat);
@@ -42,7 +43,8 @@ nlohmann::json EdmConfig::to_json() const {
 EdmConfig EdmConfig::from_json(const nlohmann::json& json) {
   EdmConfig c;
   const auto refuse = [](const std::string& key, const std::string& found) {
-    throw Error(ExitCode::bad_data, "The network's configuration is not one of an edm network: " + key + " is " + found);
+    throw Error(ExitCode::bad_data,
+                "The network's configuration is not one of an edm network: " + key + " is " + found);
   };
   const auto whole = [&](const nlohmann::json& v, const std::string& key, std::int64_t low, std::int64_t high) {
     if (!v.is_number_integer() || v < low || v > high) refuse(key, v.dump());
@@ -60,11 +62,13 @@ EdmConfig EdmConfig::from_json(const nlohmann::json& json) {
     c.condition_scalars = whole(json.at("condition_scalars"), "condition_scalars", 0, 64);
     if (!rms.is_array() || rms.size() != kernels::kBands) refuse("band_rms", rms.dump());
     for (std::size_t b = 0; b < kernels::kBands; ++b) {
-      if (!rms[b].is_number() || !(rms[b] > 0.0) || !std::isfinite(rms[b].get<double>())) refuse("band_rms", rms.dump());
+      if (!rms[b].is_number() || !(rms[b] > 0.0) || !std::isfinite(rms[b].get<double>()))
+        refuse("band_rms", rms.dump());
       c.band_rms[b] = rms[b];
     }
   } catch (const nlohmann::json::exception& e) {
-    throw Error(ExitCode::bad_data, std::string("The network's configuration is not one of an edm network: ") + e.what());
+    throw Error(ExitCode::bad_data,
+                std::string("The network's configuration is not one of an edm network: ") + e.what());
   }
   return c;
 }
@@ -80,11 +84,13 @@ EdmNetwork::EdmNetwork(const EdmConfig& config, std::uint64_t seed, const at::De
     auto& blocks = encoder_.emplace_back();
     for (std::int64_t b = 0; b < config.blocks; ++b) {
       const std::int64_t out = config.widths[static_cast<std::size_t>(level)];
-      blocks.push_back(add_block("encoder." + std::to_string(level) + "." + std::to_string(b), width, out, level, true));
+      blocks.push_back(
+          add_block("encoder." + std::to_string(level) + "." + std::to_string(b), width, out, level, true));
       width = out;
     }
   }
-  for (std::int64_t b = 0; b < config.middle_blocks; ++b) middle_.push_back(add_block("middle." + std::to_string(b), width, width, levels - 1, true));
+  for (std::int64_t b = 0; b < config.middle_blocks; ++b)
+    middle_.push_back(add_block("middle." + std::to_string(b), width, width, levels - 1, true));
   decoder_.resize(static_cast<std::size_t>(levels - 1));
   for (std::int64_t level = levels - 2; level >= 0; --level) {
     const std::int64_t out = config.widths[static_cast<std::size_t>(level)];
@@ -96,10 +102,13 @@ EdmNetwork::EdmNetwork(const EdmConfig& config, std::uint64_t seed, const at::De
   }
   head_ = add_weight("head", kStem * kStem, config.widths[0], 3, 0);
   embed_noise_ = add_weight("embed.noise", config.embedding, kFourierFeatures, 0, 0);
-  if (config.condition_scalars > 0) embed_scalars_ = add_weight("embed.scalars", config.embedding, config.condition_scalars + 1, 0, 0);
+  if (config.condition_scalars > 0)
+    embed_scalars_ = add_weight("embed.scalars", config.embedding, config.condition_scalars + 1, 0, 0);
   embed_scales_ = add_weight("embed.scales", scales_, config.embedding, 0, 0);
   embed_bands_ = add_weight("embed.bands", kernels::kBands, config.embedding, 0, 0);
-  for (const auto& [name, n] : {std::pair<const char*, std::int64_t>{"gain.head", 1}, {"gain.scales", scales_}, {"gain.bands", kernels::kBands}})
+  for (const auto& [name, n] : {std::pair<const char*, std::int64_t>{"gain.head", 1},
+                                {"gain.scales", scales_},
+                                {"gain.bands", kernels::kBands}})
     gains_.push_back({name, at::zeros({n}, at::TensorOptions(device).dtype(at::kFloat))});
 
   frequencies_ = (2 * M_PI * addressed_normal({kFourierFeatures}, seed, 1'000'001)).to(device);
@@ -120,10 +129,12 @@ EdmNetwork::EdmNetwork(const EdmConfig& config, std::uint64_t seed, const at::De
   radius_ = (radius_ + alignment() - 1) / alignment() * alignment();
 }
 
-std::int64_t EdmNetwork::add_weight(const std::string& name, std::int64_t out, std::int64_t in, std::int64_t kernel, std::int64_t level) {
+std::int64_t EdmNetwork::add_weight(const std::string& name, std::int64_t out, std::int64_t in, std::int64_t kernel,
+                                    std::int64_t level) {
   const std::int64_t index = static_cast<std::int64_t>(weights_.size());
   at::Tensor w = kernel == 0 ? addressed_normal({out, in}, seed_, static_cast<std::uint64_t>(index))
-                             : addressed_normal({out, in, kernel, kernel}, seed_, static_cast<std::uint64_t>(index)).contiguous(at::MemoryFormat::ChannelsLast);
+                             : addressed_normal({out, in, kernel, kernel}, seed_, static_cast<std::uint64_t>(index))
+                                   .contiguous(at::MemoryFormat::ChannelsLast);
   weights_.push_back({name, w.to(device_)});
   if (kernel > 0) {
     const std::int64_t stride = kStem << level;
@@ -133,7 +144,8 @@ std::int64_t EdmNetwork::add_weight(const std::string& name, std::int64_t out, s
   return index;
 }
 
-EdmNetwork::Block EdmNetwork::add_block(const std::string& name, std::int64_t in, std::int64_t out, std::int64_t level, bool encoder) {
+EdmNetwork::Block EdmNetwork::add_block(const std::string& name, std::int64_t in, std::int64_t out, std::int64_t level,
+                                        bool encoder) {
   Block b;
   b.encoder = encoder;
   if (in != out) b.skip = add_weight(name + ".skip", out, in, 1, level);
@@ -150,7 +162,8 @@ at::Tensor EdmNetwork::convolve(const at::Tensor& x, std::int64_t weight) const 
   return at::conv2d(x, w, {}, 1, w.size(2) / 2);
 }
 
-at::Tensor EdmNetwork::run_block(const Block& block, const at::Tensor& x, const at::Tensor& activated, const at::Tensor& scales) const {
+at::Tensor EdmNetwork::run_block(const Block& block, const at::Tensor& x, const at::Tensor& activated,
+                                 const at::Tensor& scales) const {
   at::Tensor trunk = x, a = activated;
   if (block.skip >= 0) trunk = convolve(x, block.skip);
   if (block.encoder) std::tie(trunk, a) = kernels::pixel_norm_act(trunk);
@@ -159,7 +172,8 @@ at::Tensor EdmNetwork::run_block(const Block& block, const at::Tensor& x, const 
   return kernels::mp_sum(trunk, convolve(y, block.second), kResidualBalance);
 }
 
-at::Tensor EdmNetwork::raw_output(const at::Tensor& x, const at::Tensor& sigma, const at::Tensor& c_noise, const Conditions& conditions) {
+at::Tensor EdmNetwork::raw_output(const at::Tensor& x, const at::Tensor& sigma, const at::Tensor& c_noise,
+                                  const Conditions& conditions) {
   if (!prepared_) effective_ = kernels::normalize_weights(raw_weights(), dtype_);
   const auto linear = [&](const at::Tensor& v, std::int64_t w) {
     return at::matmul(v, effective_[static_cast<std::size_t>(w)].to(at::kFloat).t());
@@ -169,7 +183,8 @@ at::Tensor EdmNetwork::raw_output(const at::Tensor& x, const at::Tensor& sigma, 
   const at::Tensor fourier = std::sqrt(2.0) * (c_noise.unsqueeze(1) * frequencies_ + phases_).cos();
   at::Tensor e = linear(fourier, embed_noise_);
   if (embed_scalars_ >= 0) {
-    const at::Tensor with_bias = at::cat({conditions.scalars, at::ones({conditions.scalars.size(0), 1}, conditions.scalars.options())}, 1);
+    const at::Tensor with_bias =
+        at::cat({conditions.scalars, at::ones({conditions.scalars.size(0), 1}, conditions.scalars.options())}, 1);
     e = kernels::reference::mp_sum(e, linear(with_bias, embed_scalars_), 0.5);
   }
   e = kernels::reference::act(e);
@@ -177,10 +192,13 @@ at::Tensor EdmNetwork::raw_output(const at::Tensor& x, const at::Tensor& sigma, 
   const at::Tensor band_gains = linear(e, embed_bands_) * gains_[2].tensor;
 
   // Inputs: bands at unit rms, conditions, ones.
-  const at::Tensor c_in = (band_gain_rms2_ + sigma.square().unsqueeze(1) * band_noise_gain2_).rsqrt().unsqueeze(-1).unsqueeze(-1);
+  const at::Tensor c_in =
+      (band_gain_rms2_ + sigma.square().unsqueeze(1) * band_noise_gain2_).rsqrt().unsqueeze(-1).unsqueeze(-1);
   const at::Tensor bands = kernels::band_pass(x) * c_in;
   const at::Tensor ones = at::ones({1, 1, 1, 1}, x.options()).expand({x.size(0), 1, x.size(2), x.size(3)});
-  at::Tensor h = at::pixel_unshuffle(at::cat({bands, conditions.maps, ones}, 1), kStem).to(effective_[static_cast<std::size_t>(stem_)].scalar_type()).contiguous(at::MemoryFormat::ChannelsLast);
+  at::Tensor h = at::pixel_unshuffle(at::cat({bands, conditions.maps, ones}, 1), kStem)
+                     .to(effective_[static_cast<std::size_t>(stem_)].scalar_type())
+                     .contiguous(at::MemoryFormat::ChannelsLast);
   h = convolve(h, stem_);
 
   std::vector<at::Tensor> skips;
@@ -209,7 +227,8 @@ at::Tensor EdmNetwork::denoise(const at::Tensor& x, const at::Tensor& sigma, con
   return c.skip * x + c.out * raw_output(x, sigma, c.noise, conditions);
 }
 
-at::Tensor EdmNetwork::loss(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& sigma, const Conditions& conditions) {
+at::Tensor EdmNetwork::loss(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& sigma,
+                            const Conditions& conditions) {
   const Preconditioning c = precondition(sigma);
   const at::Tensor x = x0 + noise * sigma.view({-1, 1, 1, 1});
   // lambda = 1 / c_out^2 makes the loss the mean square error of F against its own target.

@@ -1,4 +1,5 @@
-// EDM preconditioning, noise levels and loss weight. Source: Karras et al. 2022 (arXiv 2206.00364), Table 1 and Eqs. 5, 7.
+// EDM preconditioning, noise levels and loss weight. Source: Karras et al. 2022 (arXiv 2206.00364), Table 1 and Eqs.
+// 5, 7.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -24,7 +25,8 @@ inline std::vector<double> noise_levels(int steps, double sigma_min, double sigm
   std::vector<double> s;
   for (int i = 0; i < steps; ++i) {
     const double t = steps > 1 ? static_cast<double>(i) / (steps - 1) : 0.0;
-    s.push_back(std::pow(std::pow(sigma_max, 1 / rho) + t * (std::pow(sigma_min, 1 / rho) - std::pow(sigma_max, 1 / rho)), rho));
+    s.push_back(std::pow(
+        std::pow(sigma_max, 1 / rho) + t * (std::pow(sigma_min, 1 / rho) - std::pow(sigma_max, 1 / rho)), rho));
   }
   s.push_back(0);
   return s;

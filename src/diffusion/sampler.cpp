@@ -31,7 +31,8 @@ at::Tensor dpmpp_2m(const std::vector<double>& sigma, at::Tensor x, const Denois
 }
 
 /// Euler or Heun steps of EDM's Algorithm 2 (Algorithm 1 without churn).
-at::Tensor edm(const SamplerOptions& o, const std::vector<double>& sigma, at::Tensor x, const Denoise& denoise, const Noise& noise, bool second_order) {
+at::Tensor edm(const SamplerOptions& o, const std::vector<double>& sigma, at::Tensor x, const Denoise& denoise,
+               const Noise& noise, bool second_order) {
   const double gamma = std::min(o.churn / o.steps, std::sqrt(2.0) - 1);
   for (std::size_t i = 0; i + 1 < sigma.size(); ++i) {
     const double raised = sigma[i] * (1 + gamma), next = sigma[i + 1];
@@ -49,7 +50,8 @@ at::Tensor edm(const SamplerOptions& o, const std::vector<double>& sigma, at::Te
 at::Tensor sample(const SamplerOptions& o, const Denoise& denoise, const Noise& noise) {
   if (o.name != "dpmpp" && o.name != "heun" && o.name != "euler" && o.name != "mean")
     throw Error(ExitCode::usage, "Unknown sampler '" + o.name + "'", "use dpmpp, heun, euler or mean");
-  if (o.churn > 0 && (o.name == "dpmpp" || o.name == "mean")) throw Error(ExitCode::usage, "Sampler " + o.name + " has no churn", "use --sampler euler or heun with --churn");
+  if (o.churn > 0 && (o.name == "dpmpp" || o.name == "mean"))
+    throw Error(ExitCode::usage, "Sampler " + o.name + " has no churn", "use --sampler euler or heun with --churn");
   const at::Tensor x = noise(0) * o.sigma_max;
   if (o.name == "mean") return denoise(x, o.sigma_max);
   const std::vector<double> sigma = noise_levels(o.steps, o.sigma_min, o.sigma_max, o.rho);

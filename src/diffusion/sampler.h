@@ -1,6 +1,6 @@
-// Samplers of the probability-flow ODE (and its stochastic variant) in EDM's formulation. They see a whole field at a time and know
-// nothing of tiles, members or networks. Sources: Karras et al. 2022 (arXiv 2206.00364), Algorithms 1 and 2; DPM-Solver++(2M):
-// Lu et al. 2022 (arXiv 2211.01095), Algorithm 2, in terms of sigma.
+// Samplers of the probability-flow ODE (and its stochastic variant) in EDM's formulation. They see a whole field at a
+// time and know nothing of tiles, members or networks. Sources: Karras et al. 2022 (arXiv 2206.00364), Algorithms 1 and
+// 2; DPM-Solver++(2M): Lu et al. 2022 (arXiv 2211.01095), Algorithm 2, in terms of sigma.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -23,8 +23,8 @@ using Denoise = std::function<at::Tensor(const at::Tensor& x, double sigma)>;
 /// Standard normal noise of the state's shape; `step` 0 is the initial noise, 1 + i the churn of step i.
 using Noise = std::function<at::Tensor(std::uint32_t step)>;
 
-/// A sample of x0. `mean` is one evaluation at sigma_max: an estimate of the mean. Throws Error(usage) for an unknown sampler, or
-/// churn with one that has none.
+/// A sample of x0. `mean` is one evaluation at sigma_max: an estimate of the mean. Throws Error(usage) for an unknown
+/// sampler, or churn with one that has none.
 at::Tensor sample(const SamplerOptions& options, const Denoise& denoise, const Noise& noise);
 
 /// Network evaluations a sample costs.

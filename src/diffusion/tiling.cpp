@@ -9,13 +9,15 @@
 namespace cirrus::diffusion {
 namespace {
 
-constexpr std::int64_t kTrim = 8;  // pixels at a window's inner border that get no weight: the network pads with zeros there
+constexpr std::int64_t kTrim =
+    8;  // pixels at a window's inner border that get no weight: the network pads with zeros there
 
 std::int64_t round_up(std::int64_t n, std::int64_t step) { return (n + step - 1) / step * step; }
 
 }  // namespace
 
-TileAxis plan_axis(std::int64_t length, std::int64_t tile, std::int64_t overlap, bool exact, std::int64_t radius, std::int64_t alignment) {
+TileAxis plan_axis(std::int64_t length, std::int64_t tile, std::int64_t overlap, bool exact, std::int64_t radius,
+                   std::int64_t alignment) {
   TileAxis axis;
   axis.length = length;
   axis.tile = tile <= 0 ? length : round_up(tile, alignment);
@@ -25,10 +27,17 @@ TileAxis plan_axis(std::int64_t length, std::int64_t tile, std::int64_t overlap,
     axis.weights = {std::vector<float>(static_cast<std::size_t>(length), 1.f)};
     return axis;
   }
-  const std::int64_t shared = round_up(exact ? 2 * radius : overlap < 0 ? axis.tile / 2 : overlap, alignment), stride = axis.tile - shared;
+  const std::int64_t shared = round_up(exact         ? 2 * radius
+                                       : overlap < 0 ? axis.tile / 2
+                                                     : overlap,
+                                       alignment),
+                     stride = axis.tile - shared;
   if (stride < alignment)
-    throw Error(ExitCode::usage, "Tiles of " + std::to_string(axis.tile) + " pixels cannot overlap by " + std::to_string(shared),
-                exact ? "--overlap exact needs --tile of at least " + std::to_string(2 * radius + alignment) + ", better 3 times that" : "use a smaller --overlap or a larger --tile");
+    throw Error(ExitCode::usage,
+                "Tiles of " + std::to_string(axis.tile) + " pixels cannot overlap by " + std::to_string(shared),
+                exact ? "--overlap exact needs --tile of at least " + std::to_string(2 * radius + alignment) +
+                            ", better 3 times that"
+                      : "use a smaller --overlap or a larger --tile");
   for (std::int64_t at = 0; at + axis.tile < length; at += stride) axis.starts.push_back(at);
   axis.starts.push_back(length - axis.tile);
 
@@ -54,24 +63,32 @@ TileAxis plan_axis(std::int64_t length, std::int64_t tile, std::int64_t overlap,
   }
   for (std::size_t t = 0; t < raw.size(); ++t) {
     auto& w = axis.weights.emplace_back();
-    for (std::size_t i = 0; i < raw[t].size(); ++i) w.push_back(static_cast<float>(raw[t][i] / total[static_cast<std::size_t>(axis.starts[t]) + i]));
+    for (std::size_t i = 0; i < raw[t].size(); ++i)
+      w.push_back(static_cast<float>(raw[t][i] / total[static_cast<std::size_t>(axis.starts[t]) + i]));
   }
   return axis;
 }
 
-TiledDenoiser::TiledDenoiser(Denoiser& network, at::Tensor maps, at::Tensor scalars, TileAxis rows, TileAxis columns, std::int64_t samples_at_once)
-    : network_(network), maps_(std::move(maps)), scalars_(std::move(scalars)), rows_(std::move(rows)), columns_(std::move(columns)),
+TiledDenoiser::TiledDenoiser(Denoiser& network, at::Tensor maps, at::Tensor scalars, TileAxis rows, TileAxis columns,
+                             std::int64_t samples_at_once)
+    : network_(network),
+      maps_(std::move(maps)),
+      scalars_(std::move(scalars)),
+      rows_(std::move(rows)),
+      columns_(std::move(columns)),
       samples_at_once_(std::max<std::int64_t>(1, samples_at_once)) {}
 
 at::Tensor TiledDenoiser::operator()(const at::Tensor& x, double sigma) const {
-  const std::int64_t members = x.size(0), jobs = members * tiles(), columns = static_cast<std::int64_t>(columns_.starts.size());
+  const std::int64_t members = x.size(0), jobs = members * tiles(),
+                     columns = static_cast<std::int64_t>(columns_.starts.size());
   const bool whole = tiles() == 1;
   at::Tensor out = whole ? at::empty_like(x) : at::zeros_like(x);
   for (std::int64_t begin = 0; begin < jobs; begin += samples_at_once_) {
     const std::int64_t end = std::min(jobs, begin + samples_at_once_);
     std::vector<at::Tensor> states, maps;
     for (std::int64_t j = begin; j < end; ++j) {  // window j / members of member j % members
-      const std::int64_t y = rows_.starts[static_cast<std::size_t>(j / members / columns)], c = columns_.starts[static_cast<std::size_t>(j / members % columns)];
+      const std::int64_t y = rows_.starts[static_cast<std::size_t>(j / members / columns)],
+                         c = columns_.starts[static_cast<std::size_t>(j / members % columns)];
       states.push_back(x[j % members].narrow(1, y, rows_.tile).narrow(2, c, columns_.tile));
       maps.push_back(maps_.narrow(1, y, rows_.tile).narrow(2, c, columns_.tile));
     }
@@ -84,9 +101,14 @@ at::Tensor TiledDenoiser::operator()(const at::Tensor& x, double sigma) const {
         out[j % members].copy_(e);
         continue;
       }
-      const auto row = static_cast<std::size_t>(j / members / columns), column = static_cast<std::size_t>(j / members % columns);
-      const at::Tensor weight = at::tensor(rows_.weights[row]).unsqueeze(1) * at::tensor(columns_.weights[column]).unsqueeze(0);
-      out[j % members].narrow(1, rows_.starts[row], rows_.tile).narrow(2, columns_.starts[column], columns_.tile).add_(e * weight.to(x.device()));
+      const auto row = static_cast<std::size_t>(j / members / columns),
+                 column = static_cast<std::size_t>(j / members % columns);
+      const at::Tensor weight =
+          at::tensor(rows_.weights[row]).unsqueeze(1) * at::tensor(columns_.weights[column]).unsqueeze(0);
+      out[j % members]
+          .narrow(1, rows_.starts[row], rows_.tile)
+          .narrow(2, columns_.starts[column], columns_.tile)
+          .add_(e * weight.to(x.device()));
     }
   }
   return out;

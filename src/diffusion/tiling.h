@@ -1,6 +1,7 @@
-// A network applied to a field larger than its memory: windows that overlap, their estimates fused in every sampler step, so that
-// all windows work on one state. Two ways to fuse: smooth (raised-cosine weights over the overlap, differences bounded) and exact
-// (the overlap covers the receptive field; each pixel comes from a window whose border it does not see).
+// A network applied to a field larger than its memory: windows that overlap, their estimates fused in every sampler
+// step, so that all windows work on one state. Two ways to fuse: smooth (raised-cosine weights over the overlap,
+// differences bounded) and exact (the overlap covers the receptive field; each pixel comes from a window whose border
+// it does not see).
 #pragma once
 
 #include <vector>
@@ -9,28 +10,33 @@
 
 namespace cirrus::diffusion {
 
-/// Windows along one axis: where they start, and the weight of each of their pixels; at each field pixel the weights sum to 1.
+/// Windows along one axis: where they start, and the weight of each of their pixels; at each field pixel the weights
+/// sum to 1.
 struct TileAxis {
   std::int64_t length = 0, tile = 0;
   std::vector<std::int64_t> starts;
   std::vector<std::vector<float>> weights;
 };
 
-/// Plans an axis of `length` pixels (a multiple of `alignment`). tile 0, or at least `length`: one window. overlap < 0: half a
-/// tile. `exact`: overlap is twice `radius`, hard cuts. Throws Error(usage) if tile or overlap do not fit together.
-TileAxis plan_axis(std::int64_t length, std::int64_t tile, std::int64_t overlap, bool exact, std::int64_t radius, std::int64_t alignment);
+/// Plans an axis of `length` pixels (a multiple of `alignment`). tile 0, or at least `length`: one window. overlap < 0:
+/// half a tile. `exact`: overlap is twice `radius`, hard cuts. Throws Error(usage) if tile or overlap do not fit
+/// together.
+TileAxis plan_axis(std::int64_t length, std::int64_t tile, std::int64_t overlap, bool exact, std::int64_t radius,
+                   std::int64_t alignment);
 
 class TiledDenoiser {
- public:
-  /// conditions.maps: [M, H, W], scalars: [S], of the whole field; `samples_at_once` bounds memory (windows x members in a batch).
-  TiledDenoiser(Denoiser& network, at::Tensor maps, at::Tensor scalars, TileAxis rows, TileAxis columns, std::int64_t samples_at_once);
+public:
+  /// conditions.maps: [M, H, W], scalars: [S], of the whole field; `samples_at_once` bounds memory (windows x members
+  /// in a batch).
+  TiledDenoiser(Denoiser& network, at::Tensor maps, at::Tensor scalars, TileAxis rows, TileAxis columns,
+                std::int64_t samples_at_once);
 
   /// D(x; sigma) of the whole field. x: [N, 1, H, W] float32.
   at::Tensor operator()(const at::Tensor& x, double sigma) const;
 
   std::int64_t tiles() const { return static_cast<std::int64_t>(rows_.starts.size() * columns_.starts.size()); }
 
- private:
+private:
   Denoiser& network_;
   at::Tensor maps_, scalars_;
   TileAxis rows_, columns_;

@@ -34,7 +34,8 @@ std::vector<std::pair<std::int64_t, fs::path>> step_folders(const fs::path& dir)
     std::int64_t step = 0;
     if (!name.starts_with("step-") || !entry.is_directory(ignored)) continue;
     const auto [end, failure] = std::from_chars(name.data() + 5, name.data() + name.size(), step);
-    if (failure == std::errc() && end == name.data() + name.size() && step >= 0) folders.emplace_back(step, entry.path());
+    if (failure == std::errc() && end == name.data() + name.size() && step >= 0)
+      folders.emplace_back(step, entry.path());
   }
   std::sort(folders.rbegin(), folders.rend());
   return folders;
@@ -48,20 +49,25 @@ void remove_checkpoint(const fs::path& folder) {
 }
 
 /// One entry of a manifest's "tensors", filled from the contents of its files.
-at::Tensor read_tensor(const nlohmann::json& entry, const std::map<std::string, std::string>& contents, const std::string& where) {
+at::Tensor read_tensor(const nlohmann::json& entry, const std::map<std::string, std::string>& contents,
+                       const std::string& where) {
   std::uint64_t available = 0;
   for (const auto& [file, bytes] : contents) available += bytes.size();
-  const at::Tensor t = empty_tensor(entry.at("shape").get<std::vector<std::int64_t>>(), dtype_of_code(entry.at("dtype").get<std::string>()), available, where);
+  const at::Tensor t = empty_tensor(entry.at("shape").get<std::vector<std::int64_t>>(),
+                                    entry.at("dtype").get<std::string>(), available, where);
   const std::uint64_t element = t.element_size(), count = static_cast<std::uint64_t>(t.numel());
   std::uint64_t filled = 0;  // elements: shards follow each other
   for (const auto& part : entry.at("shards")) {
     const std::string& bytes = contents.at(part.at("file").get<std::string>());
     for (const char* key : {"begin", "end", "offset"})
-      if (!part.at(key).is_number_unsigned()) throw Error(ExitCode::bad_data, where + " has a shard whose " + key + " is " + part.at(key).dump());
+      if (!part.at(key).is_number_unsigned())
+        throw Error(ExitCode::bad_data, where + " has a shard whose " + key + " is " + part.at(key).dump());
     const std::uint64_t begin = part.at("begin"), end = part.at("end"), offset = part.at("offset");
-    if (begin != filled || end < begin || end > count || offset > bytes.size() || (end - begin) * element > bytes.size() - offset)
+    if (begin != filled || end < begin || end > count || offset > bytes.size() ||
+        (end - begin) * element > bytes.size() - offset)
       throw Error(ExitCode::bad_data, where + " has a shard outside its file or tensor");
-    if (end > begin) std::memcpy(static_cast<char*>(t.data_ptr()) + begin * element, bytes.data() + offset, (end - begin) * element);
+    if (end > begin)
+      std::memcpy(static_cast<char*>(t.data_ptr()) + begin * element, bytes.data() + offset, (end - begin) * element);
     filled = end;
   }
   if (filled != count) throw Error(ExitCode::bad_data, where + " is not covered by its shards");
@@ -75,7 +81,9 @@ fs::path save_checkpoint(const fs::path& dir, const Checkpoint& checkpoint, cons
   std::error_code error;
   remove_checkpoint(folder);  // what an earlier, killed run left under this name
   fs::create_directories(folder, error);
-  if (error) throw Error(ExitCode::cannot_create, "Cannot make " + folder.string() + ": " + error.message(), "choose another --out, or free space");
+  if (error)
+    throw Error(ExitCode::cannot_create, "Cannot make " + folder.string() + ": " + error.message(),
+                "choose another --out, or free space");
   const std::string shard = numbered("rank-%05lld.safetensors", world.rank);
   save_tensors(folder / shard, checkpoint.tensors, {}, true);
 
@@ -87,16 +95,21 @@ fs::path save_checkpoint(const fs::path& dir, const Checkpoint& checkpoint, cons
   manifest["strategy"] = checkpoint.strategy;
   manifest["config_sha256"] = checkpoint.config_sha256;
   const std::string written = read_text(folder / shard);
-  const SafetensorsHeader header = parse_safetensors(std::as_bytes(std::span(written)), written.size(), (folder / shard).string());
+  const SafetensorsHeader header =
+      parse_safetensors(std::as_bytes(std::span(written)), written.size(), (folder / shard).string());
   for (const TensorEntry& e : header.entries) {
     const auto n = static_cast<std::int64_t>((e.end - e.begin) / dtype_size(e.dtype));
-    manifest["tensors"][e.name] = {{"dtype", e.dtype}, {"shape", e.shape}, {"shards", {{{"file", shard}, {"offset", header.data_offset + e.begin}, {"begin", 0}, {"end", n}}}}};
+    manifest["tensors"][e.name] = {
+        {"dtype", e.dtype},
+        {"shape", e.shape},
+        {"shards", {{{"file", shard}, {"offset", header.data_offset + e.begin}, {"begin", 0}, {"end", n}}}}};
   }
   manifest["files"][shard] = {{"bytes", written.size()}, {"sha256", sha256(written)}};
   manifest["state"] = checkpoint.state;
   write_text(folder / kManifest, manifest.dump(1) + "\n", true);
 
-  // Later steps belong to a course that was given up (their checkpoints were damaged); folders without manifest to killed runs.
+  // Later steps belong to a course that was given up (their checkpoints were damaged); folders without manifest to
+  // killed runs.
   int kept = 0;
   for (const auto& [step, old] : step_folders(dir)) {
     const bool whole = fs::exists(old / kManifest, error);
@@ -110,23 +123,30 @@ Checkpoint load_checkpoint(const fs::path& folder) {
   Checkpoint out;
   try {
     const nlohmann::json manifest = nlohmann::json::parse(read_text(path));
-    if (manifest.at("format") != kFormat) throw Error(ExitCode::bad_data, path.string() + ": format is " + manifest.at("format").dump() + ", expected \"" + kFormat + "\"");
+    if (manifest.at("format") != kFormat)
+      throw Error(ExitCode::bad_data,
+                  path.string() + ": format is " + manifest.at("format").dump() + ", expected \"" + kFormat + "\"");
     std::map<std::string, std::string> contents;
     for (const auto& [name, record] : manifest.at("files").items()) {
       const fs::path file = folder / name;
-      if (name != file.filename()) throw Error(ExitCode::bad_data, path.string() + ": '" + name + "' is not the name of a file beside it");
+      if (name != file.filename())
+        throw Error(ExitCode::bad_data, path.string() + ": '" + name + "' is not the name of a file beside it");
       std::error_code error;
-      if (fs::file_size(file, error) != record.at("bytes").get<std::uint64_t>() || error) throw Error(ExitCode::bad_data, file.string() + ": missing or of another size than its manifest says");
+      if (fs::file_size(file, error) != record.at("bytes").get<std::uint64_t>() || error)
+        throw Error(ExitCode::bad_data, file.string() + ": missing or of another size than its manifest says");
       contents[name] = read_text(file);
-      if (sha256(contents[name]) != record.at("sha256").get<std::string>()) throw Error(ExitCode::bad_data, file.string() + ": its sha256 differs from the manifest's");
+      if (sha256(contents[name]) != record.at("sha256").get<std::string>())
+        throw Error(ExitCode::bad_data, file.string() + ": its sha256 differs from the manifest's");
     }
     out.step = manifest.at("step");
     out.samples = manifest.at("samples");
     out.strategy = manifest.at("strategy");
     out.config_sha256 = manifest.at("config_sha256");
     out.state = manifest.at("state");
-    if (out.step < 0 || out.samples < 0) throw Error(ExitCode::bad_data, path.string() + ": step or samples is negative");
-    for (const auto& [name, entry] : manifest.at("tensors").items()) out.tensors.emplace_back(name, read_tensor(entry, contents, path.string() + ": tensor '" + name + "'"));
+    if (out.step < 0 || out.samples < 0)
+      throw Error(ExitCode::bad_data, path.string() + ": step or samples is negative");
+    for (const auto& [name, entry] : manifest.at("tensors").items())
+      out.tensors.emplace_back(name, read_tensor(entry, contents, path.string() + ": tensor '" + name + "'"));
   } catch (const nlohmann::json::exception& e) {
     throw Error(ExitCode::bad_data, path.string() + ": " + e.what());
   } catch (const std::out_of_range& e) {
@@ -144,7 +164,7 @@ std::optional<Checkpoint> load_newest_checkpoint(const fs::path& dir) {
     try {
       return load_checkpoint(folder);
     } catch (const Error& e) {
-      log::warning("Checkpoint skipped: " + std::string(e.what()));
+      log::warning("Checkpoint " + folder.string() + " skipped: " + e.what());
     }
   }
   return std::nullopt;

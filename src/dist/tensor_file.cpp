@@ -10,9 +10,9 @@
 
 namespace cirrus::dist {
 namespace {
-const std::vector<std::pair<std::string, at::ScalarType>> kCodes{{"F64", at::kDouble}, {"F32", at::kFloat}, {"F16", at::kHalf}, {"BF16", at::kBFloat16},
-                                                                 {"I64", at::kLong},   {"I32", at::kInt},   {"I16", at::kShort}, {"I8", at::kChar},
-                                                                 {"U8", at::kByte},    {"BOOL", at::kBool}};
+const std::vector<std::pair<std::string, at::ScalarType>> kCodes{
+    {"F64", at::kDouble}, {"F32", at::kFloat}, {"F16", at::kHalf}, {"BF16", at::kBFloat16}, {"I64", at::kLong},
+    {"I32", at::kInt},    {"I16", at::kShort}, {"I8", at::kChar},  {"U8", at::kByte},       {"BOOL", at::kBool}};
 }  // namespace
 
 std::string dtype_code(at::ScalarType type) {
@@ -21,31 +21,32 @@ std::string dtype_code(at::ScalarType type) {
   throw Error(ExitCode::internal, std::string("No safetensors dtype for ") + c10::toString(type));
 }
 
-at::ScalarType dtype_of_code(const std::string& code) {
-  for (const auto& [c, t] : kCodes)
-    if (c == code) return t;
-  throw Error(ExitCode::bad_data, "Tensors of dtype " + code + " are not supported here");
-}
-
-at::Tensor empty_tensor(const std::vector<std::int64_t>& shape, at::ScalarType type, std::uint64_t available, const std::string& where) {
-  unsigned __int128 bytes = c10::elementSize(type), extent = 1;  // extent: with empty dimensions counted as one, as strides do
-  bool possible = true;
+at::Tensor empty_tensor(const std::vector<std::int64_t>& shape, const std::string& code, std::uint64_t available,
+                        const std::string& where) {
+  const auto known = std::find_if(kCodes.begin(), kCodes.end(), [&](const auto& c) { return c.first == code; });
+  if (known == kCodes.end()) throw Error(ExitCode::bad_data, where + " has dtype " + code + ", which is not supported");
+  unsigned __int128 bytes = c10::elementSize(known->second);
+  unsigned __int128 extent = 1;  // as strides count: an empty dimension is one
   for (const std::int64_t n : shape) {
-    possible = possible && n >= 0;
-    bytes *= static_cast<std::uint64_t>(possible ? n : 0);
-    extent *= static_cast<std::uint64_t>(possible ? std::max<std::int64_t>(n, 1) : 1);
-    possible = possible && bytes <= available && extent <= std::uint64_t{1} << 48;
+    bytes *= static_cast<std::uint64_t>(std::max<std::int64_t>(n, 0));
+    extent *= static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1));
+    if (n < 0 || bytes > available || extent > std::uint64_t{1} << 48)
+      throw Error(ExitCode::bad_data,
+                  where + " has an impossible shape: " + (std::ostringstream() << at::IntArrayRef(shape)).str());
   }
-  if (!possible) throw Error(ExitCode::bad_data, where + " has an impossible shape: " + (std::ostringstream() << at::IntArrayRef(shape)).str());
-  return at::empty(shape, type);
+  return at::empty(shape, known->second);
 }
 
-void save_tensors(const std::filesystem::path& path, const NamedTensors& tensors, const std::map<std::string, std::string>& metadata, bool overwrite) {
+void save_tensors(const std::filesystem::path& path, const NamedTensors& tensors,
+                  const std::map<std::string, std::string>& metadata, bool overwrite) {
   std::vector<at::Tensor> kept;
   std::vector<TensorBytes> entries;
   for (const auto& [name, tensor] : tensors) {
     const at::Tensor t = kept.emplace_back(tensor.detach().cpu().contiguous());
-    entries.push_back({name, dtype_code(t.scalar_type()), t.sizes().vec(), {static_cast<const std::byte*>(t.data_ptr()), t.nbytes()}});
+    entries.push_back({name,
+                       dtype_code(t.scalar_type()),
+                       t.sizes().vec(),
+                       {static_cast<const std::byte*>(t.data_ptr()), t.nbytes()}});
   }
   write_safetensors(path, entries, metadata, overwrite);
 }
@@ -54,7 +55,7 @@ TensorFile load_tensors(const std::filesystem::path& path) {
   const SafetensorsFile file = read_safetensors(path);
   TensorFile out{{}, file.header.metadata, path.string()};
   for (const TensorEntry& e : file.header.entries) {
-    const at::Tensor t = empty_tensor(e.shape, dtype_of_code(e.dtype), e.end - e.begin, path.string() + ": tensor '" + e.name + "'");
+    const at::Tensor t = empty_tensor(e.shape, e.dtype, e.end - e.begin, path.string() + ": tensor '" + e.name + "'");
     if (t.numel() > 0) std::memcpy(t.data_ptr(), file.bytes(e).data(), t.nbytes());
     out.tensors.emplace_back(e.name, t);
   }

@@ -14,7 +14,8 @@ namespace cirrus::dist {
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 /// Writes tensors (any device; made contiguous) atomically. Throws Error(cannot_create), Error(io).
-void save_tensors(const std::filesystem::path& path, const NamedTensors& tensors, const std::map<std::string, std::string>& metadata, bool overwrite);
+void save_tensors(const std::filesystem::path& path, const NamedTensors& tensors,
+                  const std::map<std::string, std::string>& metadata, bool overwrite);
 
 struct TensorFile {
   NamedTensors tensors;
@@ -27,10 +28,11 @@ struct TensorFile {
 TensorFile load_tensors(const std::filesystem::path& path);
 
 std::string dtype_code(at::ScalarType type);  ///< "F32", ...
-at::ScalarType dtype_of_code(const std::string& code);
 
-/// A tensor to fill from a file that holds `available` bytes. Throws Error(bad_data), beginning with `where`, for a shape that is
-/// negative or larger than that, or whose strides overflow though it is empty.
-at::Tensor empty_tensor(const std::vector<std::int64_t>& shape, at::ScalarType type, std::uint64_t available, const std::string& where);
+/// A tensor of dtype `code` to fill from a file that holds `available` bytes. Throws Error(bad_data), beginning with
+/// `where`, for a type that ATen has not, and for a shape that is negative, larger than the file, or whose strides
+/// overflow though it is empty.
+at::Tensor empty_tensor(const std::vector<std::int64_t>& shape, const std::string& code, std::uint64_t available,
+                        const std::string& where);
 
 }  // namespace cirrus::dist

@@ -22,8 +22,8 @@ std::string host_name() {
   return name;
 }
 
-/// How many processes the launcher says it started: Hydra and PMI, Open MPI, a Slurm step. The innermost launcher stands first:
-/// mpiexec inside a Slurm step leaves Slurm's variables in place.
+/// How many processes the launcher says it started: Hydra and PMI, Open MPI, a Slurm step. The innermost launcher
+/// stands first: mpiexec inside a Slurm step leaves Slurm's variables in place.
 int launched_size() {
   for (const char* name : {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"}) {
     const char* value = std::getenv(name);
@@ -31,7 +31,8 @@ int launched_size() {
     int size = 0;
     const auto [end, failure] = std::from_chars(value, value + std::strlen(value), size);
     if (failure != std::errc() || *end != 0 || size < 1)
-      throw Error(ExitCode::unavailable, std::string("The launcher's ") + name + " = '" + value + "' is not a number of processes",
+      throw Error(ExitCode::unavailable,
+                  std::string("The launcher's ") + name + " = '" + value + "' is not a number of processes",
                   "unset it to run one process, or launch with mpiexec or srun");
     return size;
   }
@@ -60,11 +61,13 @@ World join_world() {
   world.launcher = "mpi";
   if (world.size != expected)
     throw Error(ExitCode::unavailable,
-                "The launcher started " + std::to_string(expected) + " processes but MPI sees a world of " + std::to_string(world.size),
+                "The launcher started " + std::to_string(expected) + " processes but MPI sees a world of " +
+                    std::to_string(world.size),
                 "launch with the mpiexec of the MPI that Cirrus was built with");
   return world;
 #else
-  throw Error(ExitCode::unavailable, "The launcher started " + std::to_string(expected) + " processes but this build has no MPI",
+  throw Error(ExitCode::unavailable,
+              "The launcher started " + std::to_string(expected) + " processes but this build has no MPI",
               "configure with -DCIRRUS_MPI=ON, or run one process");
 #endif
 }
@@ -80,7 +83,8 @@ void leave_world() {
 
 void require_single(const World& world, const std::string& what) {
   if (world.size > 1)
-    throw Error(ExitCode::unavailable, what + " runs in one process in this version, and the launcher started " + std::to_string(world.size),
+    throw Error(ExitCode::unavailable,
+                what + " runs in one process in this version, and the launcher started " + std::to_string(world.size),
                 "start it without mpiexec or srun -n; it uses all cores of the machine");
 }
 

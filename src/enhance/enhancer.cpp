@@ -132,6 +132,8 @@ Enhanced enhance_map(const Observation& observation, const at::Tensor& missing, 
                   sky::Degradation(out.layout.height, out.layout.width, sampling.difference_sigma(), sampling.factor)};
 
   at::Tensor t = sample_members(p, model, o, out.layout);
+  // A map without contrast has no scale to add detail at: what is added is rounding, and is left out.
+  if (observation.lr.max().item<double>() == observation.lr.min().item<double>()) t.zero_();
   const auto [low, high] = bounds(data.q, sampling.factor);
   t = at::minimum(at::maximum(t, low), high);
   const at::Tensor sigma = observation.block_mode() ? at::Tensor() : correction_sigma(t, p);

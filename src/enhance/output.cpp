@@ -123,7 +123,8 @@ OutputHeader output_header(const fits::Image& image, const Decisions& d, std::in
   fits::scale_header(out.input, 1, 1, options);
   if (d.beam_factor != 1.0) fits::change_unit_beam(out.output, {d.beam_out_arcsec, d.beam_out_arcsec, 0, "--beam-out"});
   out.wcs =
-      fits::compare_wcs(image.header, out.output, image.width, image.height, s, s, 0, 0, image.axis_x, image.axis_y);
+      // Against the input as it now counts: without a distortion that was dropped.
+      fits::compare_wcs(out.input, out.output, image.width, image.height, s, s, 0, 0, image.axis_x, image.axis_y);
   if (out.wcs.usable && !out.wcs.ok())
     out.warnings.push_back("the output's sky coordinates differ from the input's by " +
                            std::to_string(out.wcs.max_distance_px) + " output pixels (SRWCSOK = F)");

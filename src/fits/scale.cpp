@@ -24,12 +24,12 @@ public:
     if (!found_.any) return;  // an orphan (LONPOLEA alone) stays
     scale_reference_pixel();
     resolve_conflicts();
+    const bool by_pc =
+        (found_.form == LinearForm::pc && divide_columns()) || (found_.form == LinearForm::cdelt && found_.sequent);
     if (found_.form == LinearForm::cd) {
       scale_columns("CD");
       scale_cdelt_beside_cd();
-    } else if (found_.form == LinearForm::pc && divide_columns()) {
-      scale_columns("PC");
-    } else if (found_.sequent && found_.form == LinearForm::cdelt) {
+    } else if (by_pc) {
       scale_columns("PC");
     } else {
       scale_cdelt();

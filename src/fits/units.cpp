@@ -37,7 +37,7 @@ std::vector<Factor> parse_factors(std::string_view unit) {
       // An exponent: 2, -2, +2, ^2, ^-2, **2, **(-2).
       std::size_t at = i;
       while (at < unit.size() && (unit[at] == '^' || unit[at] == '*' || unit[at] == '(')) ++at;
-      if (at > i && unit.substr(i, at - i).find_first_of("^") == std::string_view::npos &&
+      if (at > i && unit.substr(i, at - i).find('^') == std::string_view::npos &&
           !unit.substr(i, at - i).starts_with("**")) {
         at = i;
       }

@@ -110,7 +110,7 @@ std::array<double, 4> linear_matrix(const Header& header, int axis_x, int axis_y
     if (word->family == "CDELT" && i >= 0) cdelt[static_cast<std::size_t>(i)] = *value;
     if (word->family == "CROTA" && i == 1) crota = *value * std::numbers::pi / 180.0;
     if (i < 0 || j < 0) continue;
-    const auto element = static_cast<std::size_t>(2 * i + j);
+    const auto element = 2 * static_cast<std::size_t>(i) + static_cast<std::size_t>(j);
     if (word->family == "PC") pc[element] = *value;
     if (word->family == "CD") cd[element] = *value;
   }

@@ -1,7 +1,8 @@
-// Pointwise operators of the magnitude-preserving U-Net, each fused into one pass over channels-last activations, with their
-// gradients. Source: Karras et al. 2024 (arXiv 2312.02696), Eqs. 30 (pixel norm), 81 (silu), 88 (sum), 103 (concatenation);
-// hardswish (Howard et al. 2019) in place of SiLU, which costs several times more on a CPU.
-// reference:: holds the same operators composed of plain ATen ones: the oracle of the tests, and the path of other devices.
+// Pointwise operators of the magnitude-preserving U-Net, each fused into one pass over channels-last activations, with
+// their gradients. Source: Karras et al. 2024 (arXiv 2312.02696), Eqs. 30 (pixel norm), 81 (silu), 88 (sum), 103
+// (concatenation); hardswish (Howard et al. 2019) in place of SiLU, which costs several times more on a CPU.
+// reference:: holds the same operators composed of plain ATen ones: the oracle of the tests, and the path of other
+// devices.
 #pragma once
 
 #include <ATen/ATen.h>

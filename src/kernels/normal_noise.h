@@ -1,5 +1,5 @@
-// Standard normal noise addressed by global pixel: what pixel (y, x) of a member gets does not depend on the window that is
-// filled, its batch, the threads or the ranks. Source: Philox4x32-10 (base/random.h) and Box-Muller.
+// Standard normal noise addressed by global pixel: what pixel (y, x) of a member gets does not depend on the window
+// that is filled, its batch, the threads or the ranks. Source: Philox4x32-10 (base/random.h) and Box-Muller.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -1,5 +1,5 @@
-// What the CPU kernels of this folder share: rows of channels-last activations, bf16 <-> fp32, and compilation of one source
-// for AVX-512, AVX2 and the baseline with dispatch at run time (GCC's target_clones).
+// What the CPU kernels of this folder share: rows of channels-last activations, bf16 <-> fp32, and compilation of one
+// source for AVX-512, AVX2 and the baseline with dispatch at run time (GCC's target_clones).
 #pragma once
 
 #include <ATen/ATen.h>
@@ -38,7 +38,9 @@ inline Rows rows_of(const at::Tensor& x) {
 }
 
 inline at::Tensor channels_last(const at::Tensor& x) { return x.contiguous(at::MemoryFormat::ChannelsLast); }
-inline at::Tensor like_channels_last(const at::Tensor& x) { return at::empty_like(x, x.options(), at::MemoryFormat::ChannelsLast); }
+inline at::Tensor like_channels_last(const at::Tensor& x) {
+  return at::empty_like(x, x.options(), at::MemoryFormat::ChannelsLast);
+}
 
 /// Calls f(pointer type tag) with float* or Bf16*, by the tensor's dtype.
 template <typename F>

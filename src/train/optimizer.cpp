@@ -19,7 +19,8 @@ double learning_rate(const OptimizerOptions& o, std::int64_t step, std::int64_t 
   return rate;
 }
 
-Optimizer::Optimizer(const OptimizerOptions& options, std::vector<at::Tensor> parameters) : options_(options), parameters_(std::move(parameters)) {
+Optimizer::Optimizer(const OptimizerOptions& options, std::vector<at::Tensor> parameters)
+    : options_(options), parameters_(std::move(parameters)) {
   for (const at::Tensor& p : parameters_) {
     const at::Tensor plain = p.detach();
     first_.push_back(at::zeros_like(plain));
@@ -45,7 +46,8 @@ at::Tensor Optimizer::step(double rate) {
   if (options_.clip > 0) at::_foreach_mul_(gradients, at::clamp_max(options_.clip / (norm + 1e-6), 1.0));
   at::_foreach_add_(steps_, 1);
   ++updates_;
-  at::_fused_adamw_(plain, gradients, first_, second_, {}, steps_, rate, options_.beta1, options_.beta2, options_.weight_decay, options_.epsilon, false, false);
+  at::_fused_adamw_(plain, gradients, first_, second_, {}, steps_, rate, options_.beta1, options_.beta2,
+                    options_.weight_decay, options_.epsilon, false, false);
   for (const at::Tensor& p : parameters_) p.mutable_grad().reset();
   return norm;
 }
@@ -54,7 +56,8 @@ void Optimizer::average() {
   c10::NoGradGuard no_grad;
   std::vector<at::Tensor> plain;
   for (const at::Tensor& p : parameters_) plain.push_back(p.detach());
-  const double beta = std::pow(1 - 1 / static_cast<double>(std::max<std::int64_t>(updates_, 1)), options_.ema_gamma + 1);
+  const double beta =
+      std::pow(1 - 1 / static_cast<double>(std::max<std::int64_t>(updates_, 1)), options_.ema_gamma + 1);
   at::_foreach_lerp_(averaged_, plain, 1 - beta);
 }
 

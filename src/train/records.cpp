@@ -21,13 +21,16 @@ std::vector<nlohmann::ordered_json> read_lines(const std::filesystem::path& path
   for (std::string text; std::getline(in, text);) {
     nlohmann::ordered_json line = nlohmann::ordered_json::parse(text, nullptr, false);
     const auto number = [&](const char* key) { return line.contains(key) && line[key].is_number(); };
-    if (line.is_object() && number("step") && number("samples") && number("loss") && number("lr")) lines.push_back(std::move(line));
+    if (line.is_object() && number("step") && number("samples") && number("loss") && number("lr"))
+      lines.push_back(std::move(line));
   }
   return lines;
 }
 
 /// Significant digits enough for a plot and a comparison; keeps lines short.
-double rounded(double v) { return std::isfinite(v) && v != 0 ? std::stod((std::ostringstream() << std::scientific << v).str()) : v; }
+double rounded(double v) {
+  return std::isfinite(v) && v != 0 ? std::stod((std::ostringstream() << std::scientific << v).str()) : v;
+}
 
 }  // namespace
 
@@ -60,23 +63,29 @@ void draw_curves(const std::filesystem::path& records, const std::filesystem::pa
   if (lines.size() < 2) return;
   constexpr double width = 720, height = 300, left = 60, bottom = 40, top = 24;
   std::ostringstream out;
-  out << "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 " << width << " " << 2 * height << "' font-family='sans-serif' font-size='12'>\n"
+  out << "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 " << width << " " << 2 * height
+      << "' font-family='sans-serif' font-size='12'>\n"
       << "<rect width='100%' height='100%' fill='white'/>\n";
   const double last = lines.back()["samples"].get<double>();
   int panel = 0;
-  for (const auto& [key, title] : {std::pair{"loss", "loss (log scale)"}, std::pair{"lr", "learning rate (log scale)"}}) {
+  for (const auto& [key, title] :
+       {std::pair{"loss", "loss (log scale)"}, std::pair{"lr", "learning rate (log scale)"}}) {
     double low = 1e300, high = -1e300;
     for (const auto& line : lines)
-      if (const double v = line[key].get<double>(); v > 0) low = std::min(low, std::log10(v)), high = std::max(high, std::log10(v));
+      if (const double v = line[key].get<double>(); v > 0)
+        low = std::min(low, std::log10(v)), high = std::max(high, std::log10(v));
     if (!(high > low)) high = low + 1;
     const double y0 = panel++ * height + top, y1 = y0 + height - top - bottom;
-    out << "<text x='" << left << "' y='" << y0 - 8 << "'>" << title << "</text><rect x='" << left << "' y='" << y0 << "' width='" << width - left - 20 << "' height='"
-        << y1 - y0 << "' fill='none' stroke='#888'/>\n<polyline fill='none' stroke='#1f6feb' points='";
+    out << "<text x='" << left << "' y='" << y0 - 8 << "'>" << title << "</text><rect x='" << left << "' y='" << y0
+        << "' width='" << width - left - 20 << "' height='" << y1 - y0
+        << "' fill='none' stroke='#888'/>\n<polyline fill='none' stroke='#1f6feb' points='";
     for (const auto& line : lines)
       if (const double v = line[key].get<double>(); v > 0)
-        out << left + line["samples"].get<double>() / last * (width - left - 20) << "," << y1 - (std::log10(v) - low) / (high - low) * (y1 - y0) << " ";
-    out << "'/>\n<text x='4' y='" << y0 + 12 << "'>" << std::pow(10, high) << "</text><text x='4' y='" << y1 << "'>" << std::pow(10, low) << "</text><text x='" << width - 120
-        << "' y='" << y1 + 18 << "'>" << last << " samples</text>\n";
+        out << left + line["samples"].get<double>() / last * (width - left - 20) << ","
+            << y1 - (std::log10(v) - low) / (high - low) * (y1 - y0) << " ";
+    out << "'/>\n<text x='4' y='" << y0 + 12 << "'>" << std::pow(10, high) << "</text><text x='4' y='" << y1 << "'>"
+        << std::pow(10, low) << "</text><text x='" << width - 120 << "' y='" << y1 + 18 << "'>" << last
+        << " samples</text>\n";
   }
   out << "</svg>\n";
   write_text(svg, out.str(), true);

@@ -15,13 +15,13 @@ struct Record {
 };
 
 class RecordFile {
- public:
-  /// Opens for appending; lines beyond `resume_step` (written after the checkpoint a run resumes from) are dropped, and a last line
-  /// cut off by a kill is too.
+public:
+  /// Opens for appending; lines beyond `resume_step` (written after the checkpoint a run resumes from) are dropped, and
+  /// a last line cut off by a kill is too.
   RecordFile(const std::filesystem::path& path, std::int64_t resume_step);
   void write(const Record& record);
 
- private:
+private:
   std::ofstream out_;
 };
 

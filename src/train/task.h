@@ -11,19 +11,20 @@
 namespace cirrus::train {
 
 class Task {
- public:
+public:
   virtual ~Task() = default;
   /// Trained parameters, as aliases that require gradients. Names are unique and stable.
   virtual std::vector<std::pair<std::string, at::Tensor>> parameters() = 0;
-  /// Called before the losses of a step: data of that step must be at hand afterwards. May be called for any first step (resume);
-  /// then steps follow each other. Returns early when a stop is requested (the trainer looks).
+  /// Called before the losses of a step: data of that step must be at hand afterwards. May be called for any first step
+  /// (resume); then steps follow each other. Returns early when a stop is requested (the trainer looks).
   virtual void begin_step(std::int64_t step) = 0;
   /// Mean loss of `count` samples of this step's global batch of `batch`, beginning with number `first` in it.
   virtual at::Tensor loss(std::int64_t step, std::int64_t first, std::int64_t count, std::int64_t batch) = 0;
   /// Called after each optimizer step.
   virtual void after_update() = 0;
   /// Writes the result (averaged parameters in the order of parameters()) to a file.
-  virtual void save_model(const std::string& path, const std::vector<at::Tensor>& averaged, std::int64_t step, std::int64_t samples) = 0;
+  virtual void save_model(const std::string& path, const std::vector<at::Tensor>& averaged, std::int64_t step,
+                          std::int64_t samples) = 0;
   /// What a checkpoint must keep of the task beside its parameters, and back. The default keeps nothing.
   virtual nlohmann::json state() const;
   /// What must be equal in a run that resumes.

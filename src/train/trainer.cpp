@@ -27,14 +27,22 @@ namespace fs = std::filesystem;
 
 /// Everything a run holds between steps, and how it goes to and from a checkpoint.
 class Run {
- public:
+public:
   Run(Task& task, const TrainerOptions& options, const fs::path& out, const dist::World& world)
-      : task_(task), options_(options), out_(out), world_(world), named_(task.parameters()), optimizer_(options.optimizer, tensors()) {}
+      : task_(task),
+        options_(options),
+        out_(out),
+        world_(world),
+        named_(task.parameters()),
+        optimizer_(options.optimizer, tensors()) {}
 
   void restore(const dist::Checkpoint& c) {
     if (c.config_sha256 != fingerprint())
-      throw Error(ExitCode::config, "The checkpoint at step " + std::to_string(c.step) + " in " + out_.string() + " was made with another configuration",
-                  "resume with the configuration of that run (steps, cooldown and checkpoint settings may change), or use a new --out");
+      throw Error(ExitCode::config,
+                  "The checkpoint at step " + std::to_string(c.step) + " in " + out_.string() +
+                      " was made with another configuration",
+                  "resume with the configuration of that run (steps, cooldown and checkpoint settings may change), or "
+                  "use a new --out");
     c10::NoGradGuard no_grad;
     const dist::TensorFile file{c.tensors, {}, out_.string()};
     for (std::size_t i = 0; i < named_.size(); ++i) {
@@ -94,7 +102,7 @@ class Run {
   std::int64_t step() const { return step_; }
   std::int64_t samples() const { return samples_; }
 
- private:
+private:
   std::vector<at::Tensor> tensors() const {
     std::vector<at::Tensor> out;
     for (const auto& [name, tensor] : named_) out.push_back(tensor);
@@ -102,8 +110,16 @@ class Run {
   }
   std::string fingerprint() const {
     const OptimizerOptions& o = options_.optimizer;
-    const nlohmann::json fixed{{"task", task_.fingerprint()}, {"batch", options_.batch}, {"learning_rate", o.learning_rate}, {"beta1", o.beta1}, {"beta2", o.beta2},
-                               {"epsilon", o.epsilon}, {"weight_decay", o.weight_decay}, {"clip", o.clip}, {"warmup", o.warmup}, {"ema_gamma", o.ema_gamma}};
+    const nlohmann::json fixed{{"task", task_.fingerprint()},
+                               {"batch", options_.batch},
+                               {"learning_rate", o.learning_rate},
+                               {"beta1", o.beta1},
+                               {"beta2", o.beta2},
+                               {"epsilon", o.epsilon},
+                               {"weight_decay", o.weight_decay},
+                               {"clip", o.clip},
+                               {"warmup", o.warmup},
+                               {"ema_gamma", o.ema_gamma}};
     return sha256(fixed.dump());
   }
 
@@ -118,18 +134,21 @@ class Run {
 
 void check(const TrainerOptions& o) {
   if (o.batch < 1 || o.accumulation < 1 || o.batch % o.accumulation != 0)
-    throw Error(ExitCode::config, "batch (" + std::to_string(o.batch) + ") must be a multiple of accumulation (" + std::to_string(o.accumulation) + ")");
+    throw Error(ExitCode::config, "batch (" + std::to_string(o.batch) + ") must be a multiple of accumulation (" +
+                                      std::to_string(o.accumulation) + ")");
 }
 
 /// Throws before a broken state reaches a record or a checkpoint.
 void require_finite(double loss, double gradient_norm, std::int64_t step) {
   if (!std::isfinite(loss) || !std::isfinite(gradient_norm))
-    throw Error(ExitCode::internal, "Loss or gradient is no longer finite at step " + std::to_string(step), "start anew with a lower optimizer.learning_rate");
+    throw Error(ExitCode::internal, "Loss or gradient is no longer finite at step " + std::to_string(step),
+                "start anew with a lower optimizer.learning_rate");
 }
 
 }  // namespace
 
-Outcome run_training(Task& task, device::Device& device, const dist::World& world, const TrainerOptions& options, const fs::path& out, bool resume) {
+Outcome run_training(Task& task, device::Device& device, const dist::World& world, const TrainerOptions& options,
+                     const fs::path& out, bool resume) {
   const double started = steady_seconds();
   check(options);
   dist::require_single(world, "Training");
@@ -161,8 +180,8 @@ Outcome run_training(Task& task, device::Device& device, const dist::World& worl
     if (!out_of_time && signals::stop_requested() == 0) task.begin_step(run.step());
     if (out_of_time || signals::stop_requested() != 0) {
       if (run.step() != saved) save();
-      log::info(std::string(out_of_time ? "Time limit reached" : "Stop requested") + " at step " + std::to_string(run.step()) + " of " + std::to_string(options.steps) +
-                ": resume with --resume");
+      log::info(std::string(out_of_time ? "Time limit reached" : "Stop requested") + " at step " +
+                std::to_string(run.step()) + " of " + std::to_string(options.steps) + ": resume with --resume");
       return Outcome::stopped;
     }
     data_seconds += steady_seconds() - before;
@@ -172,8 +191,14 @@ Outcome run_training(Task& task, device::Device& device, const dist::World& worl
     progress.advance();
     if (run.step() % options.record_steps == 0 || run.step() == options.steps) {
       const double n = static_cast<double>(run.step() - recorded), seconds = steady_seconds() - record_start;
-      Record r{run.step(), run.samples(), loss_sum.item<double>() / n, learning_rate(options.optimizer, run.step() - 1, options.steps), norm.item<double>(),
-               n * static_cast<double>(options.batch) / seconds, data_seconds / n, seconds / n};
+      Record r{run.step(),
+               run.samples(),
+               loss_sum.item<double>() / n,
+               learning_rate(options.optimizer, run.step() - 1, options.steps),
+               norm.item<double>(),
+               n * static_cast<double>(options.batch) / seconds,
+               data_seconds / n,
+               seconds / n};
       require_finite(r.loss, r.grad_norm, run.step());
       records.write(r);
       recorded = run.step();
@@ -181,7 +206,8 @@ Outcome run_training(Task& task, device::Device& device, const dist::World& worl
       data_seconds = 0;
       record_start = steady_seconds();
     }
-    const bool due = steady_seconds() - last_checkpoint > 60 * options.checkpoint_minutes || (options.checkpoint_steps > 0 && run.step() % options.checkpoint_steps == 0);
+    const bool due = steady_seconds() - last_checkpoint > 60 * options.checkpoint_minutes ||
+                     (options.checkpoint_steps > 0 && run.step() % options.checkpoint_steps == 0);
     if (due && run.step() < options.steps) save();
   }
   if (run.step() != saved) {

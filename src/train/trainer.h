@@ -13,21 +13,23 @@ namespace cirrus::train {
 
 struct TrainerOptions {
   std::int64_t steps = 1000;
-  std::int64_t batch = 16;              ///< samples of an optimizer step
-  std::int64_t accumulation = 1;        ///< parts a batch is split into, to save memory
+  std::int64_t batch = 16;        ///< samples of an optimizer step
+  std::int64_t accumulation = 1;  ///< parts a batch is split into, to save memory
   OptimizerOptions optimizer;
-  double checkpoint_minutes = 10;       ///< between checkpoints, wall time
-  std::int64_t checkpoint_steps = 0;    ///< also every so many steps; 0: by time alone
-  int keep = 2;                         ///< checkpoints kept
-  std::int64_t record_steps = 50;       ///< steps between lines of train.jsonl
-  double time_limit = 0;                ///< seconds of wall time of this run; 0: none
+  double checkpoint_minutes = 10;     ///< between checkpoints, wall time
+  std::int64_t checkpoint_steps = 0;  ///< also every so many steps; 0: by time alone
+  int keep = 2;                       ///< checkpoints kept
+  std::int64_t record_steps = 50;     ///< steps between lines of train.jsonl
+  double time_limit = 0;              ///< seconds of wall time of this run; 0: none
 };
 
 enum class Outcome { finished, stopped };
 
-/// Trains into `out`: out/checkpoints/step-NNNNNNNN, out/train.jsonl, out/curves.svg, out/model.safetensors (averaged weights; also
-/// refreshed at each checkpoint). With `resume`, goes on from the newest whole checkpoint. SIGTERM, SIGUSR1, SIGINT and the time
-/// limit end it with a checkpoint (Outcome::stopped). Throws Error(internal) if loss or gradient stop being finite.
-Outcome run_training(Task& task, device::Device& device, const dist::World& world, const TrainerOptions& options, const std::filesystem::path& out, bool resume);
+/// Trains into `out`: out/checkpoints/step-NNNNNNNN, out/train.jsonl, out/curves.svg, out/model.safetensors (averaged
+/// weights; also refreshed at each checkpoint). With `resume`, goes on from the newest whole checkpoint. SIGTERM,
+/// SIGUSR1, SIGINT and the time limit end it with a checkpoint (Outcome::stopped). Throws Error(internal) if loss or
+/// gradient stop being finite.
+Outcome run_training(Task& task, device::Device& device, const dist::World& world, const TrainerOptions& options,
+                     const std::filesystem::path& out, bool resume);
 
 }  // namespace cirrus::train

@@ -25,17 +25,17 @@ std::string field(const char* path, const std::string& key) {
 }
 
 class CpuEvent : public Event {
- public:
+public:
   double seconds_until(const Event& later) const override {
     return std::chrono::duration<double>(dynamic_cast<const CpuEvent&>(later).time_ - time_).count();
   }
 
- private:
+private:
   std::chrono::steady_clock::time_point time_ = std::chrono::steady_clock::now();
 };
 
 class CpuDevice : public Device {
- public:
+public:
   at::Device torch_device() const override { return at::kCPU; }
   std::string name() const override {
     const std::string model = field("/proc/cpuinfo", "model name");
@@ -68,13 +68,15 @@ class CpuDevice : public Device {
 };
 
 class CpuBackend : public Backend {
- public:
+public:
   std::string kind() const override { return "cpu"; }
   int score() const override { return 0; }
   int count() const override { return 1; }
   std::string why_not() const override { return ""; }
   std::unique_ptr<Device> open(int index) const override {
-    if (index != 0) throw Error(ExitCode::unavailable, "There is one cpu device, not cpu:" + std::to_string(index), "use --device cpu --threads N");
+    if (index != 0)
+      throw Error(ExitCode::unavailable, "There is one cpu device, not cpu:" + std::to_string(index),
+                  "use --device cpu --threads N");
     return std::make_unique<CpuDevice>();
   }
 };

@@ -36,8 +36,8 @@ at::Tensor band_pass(const at::Tensor& x) {
     const std::vector<float> w = gaussian_weights(sigma);
     const std::int64_t n = static_cast<std::int64_t>(w.size());
     const at::Tensor k = at::tensor(w).to(x.options());
-    blurred.push_back(at::conv2d(at::conv2d(x, k.view({1, 1, n, 1}), {}, 1, at::IntArrayRef{n / 2, 0}), k.view({1, 1, 1, n}), {}, 1,
-                                 at::IntArrayRef{0, n / 2}));
+    blurred.push_back(at::conv2d(at::conv2d(x, k.view({1, 1, n, 1}), {}, 1, at::IntArrayRef{n / 2, 0}),
+                                 k.view({1, 1, 1, n}), {}, 1, at::IntArrayRef{0, n / 2}));
   }
   blurred.push_back(at::zeros_like(x));
   std::vector<at::Tensor> bands;

@@ -1,4 +1,5 @@
-// Addressed noise on the CPU: Philox and Box-Muller over arrays of blocks, with polynomial log, sine and cosine that vectorise.
+// Addressed noise on the CPU: Philox and Box-Muller over arrays of blocks, with polynomial log, sine and cosine that
+// vectorise.
 #include <bit>
 
 #include "kernels/normal_noise.h"
@@ -33,8 +34,8 @@ inline void sin_cos_turn(float t, float& sine, float& cosine) {
 }
 
 /// Normals of blocks first .. first + count of one row: 4 * count values.
-CIRRUS_DISPATCH void normals(std::uint32_t first, std::uint32_t row, std::uint32_t c2, std::uint32_t c3, std::uint32_t k0,
-                             std::uint32_t k1, std::int64_t count, float* out) {
+CIRRUS_DISPATCH void normals(std::uint32_t first, std::uint32_t row, std::uint32_t c2, std::uint32_t c3,
+                             std::uint32_t k0, std::uint32_t k1, std::int64_t count, float* out) {
   std::uint32_t w[4][kBlocks];
   for (std::int64_t i = 0; i < count; ++i) {
     std::uint32_t a = first + static_cast<std::uint32_t>(i), b = row, c = c2, d = c3, x = k0, y = k1;
@@ -57,7 +58,8 @@ CIRRUS_DISPATCH void normals(std::uint32_t first, std::uint32_t row, std::uint32
     const std::uint32_t *wa = w[2 * pair], *wb = w[2 * pair + 1];
     for (std::int64_t i = 0; i < count; ++i) {
       // (bits + 1/2) 2^-32 in two float steps that never reach 0; the top end may round to 1, whose logarithm is 0.
-      const float u = (static_cast<float>(wa[i] >> 8) + (static_cast<float>(wa[i] & 255u) + 0.5f) * (1.f / 256.f)) * (1.f / 16777216.f);
+      const float u = (static_cast<float>(wa[i] >> 8) + (static_cast<float>(wa[i] & 255u) + 0.5f) * (1.f / 256.f)) *
+                      (1.f / 16777216.f);
       const float t = static_cast<float>(wb[i] >> 8) * (1.f / 16777216.f);
       float sine, cosine;
       sin_cos_turn(t, sine, cosine);
@@ -88,7 +90,8 @@ void fill_normal(at::Tensor& out, const NoiseWindow& window) {
       float* line = base + r * w;
       for (std::int64_t x = window.x0, stop = window.x0 + w; x < stop;) {
         const std::int64_t first = x >> 2, count = std::min<std::int64_t>(kBlocks, ((stop + 3) >> 2) - first);
-        normals(static_cast<std::uint32_t>(first), row, address.high()[0], address.high()[1], address.key()[0], address.key()[1], count, block);
+        normals(static_cast<std::uint32_t>(first), row, address.high()[0], address.high()[1], address.key()[0],
+                address.key()[1], count, block);
         const std::int64_t upto = std::min(stop, 4 * (first + count));
         std::copy(block + (x - 4 * first), block + (upto - 4 * first), line + (x - window.x0));
         x = upto;

@@ -14,23 +14,23 @@ using torch::autograd::variable_list;
 /// Stored like the activations: channels-last, so that a row of one output channel is contiguous in both.
 at::Tensor dense(const at::Tensor& w) { return w.dim() == 4 ? channels_last(w) : w.contiguous(); }
 
-#define CIRRUS_LOOPS(T)                                                                                                   \
-  CIRRUS_DISPATCH void normalize(const float* w, T* y, float* inv, std::int64_t rows, std::int64_t n) {                   \
-    for (std::int64_t r = 0; r < rows; ++r, w += n, y += n) {                                                             \
-      float ss = 0.f;                                                                                                     \
-      _Pragma("omp simd reduction(+ : ss)") for (std::int64_t j = 0; j < n; ++j) ss += w[j] * w[j];                       \
-      inv[r] = 1.f / std::sqrt(ss + 1e-12f);                                                                              \
-      for (std::int64_t j = 0; j < n; ++j) store(y + j, w[j] * inv[r]);                                                   \
-    }                                                                                                                     \
-  }                                                                                                                       \
-  CIRRUS_DISPATCH void normalize_backward(const float* w, const float* inv, const T* g, float* dw, std::int64_t rows,     \
-                                          std::int64_t n) {                                                               \
-    for (std::int64_t r = 0; r < rows; ++r, w += n, g += n, dw += n) {                                                    \
-      float dot = 0.f;                                                                                                    \
-      _Pragma("omp simd reduction(+ : dot)") for (std::int64_t j = 0; j < n; ++j) dot += w[j] * load(g + j);              \
-      const float k = dot * inv[r] * inv[r];                                                                              \
-      for (std::int64_t j = 0; j < n; ++j) dw[j] = inv[r] * (load(g + j) - w[j] * k);                                     \
-    }                                                                                                                     \
+#define CIRRUS_LOOPS(T)                                                                                               \
+  CIRRUS_DISPATCH void normalize(const float* w, T* y, float* inv, std::int64_t rows, std::int64_t n) {               \
+    for (std::int64_t r = 0; r < rows; ++r, w += n, y += n) {                                                         \
+      float ss = 0.f;                                                                                                 \
+      _Pragma("omp simd reduction(+ : ss)") for (std::int64_t j = 0; j < n; ++j) ss += w[j] * w[j];                   \
+      inv[r] = 1.f / std::sqrt(ss + 1e-12f);                                                                          \
+      for (std::int64_t j = 0; j < n; ++j) store(y + j, w[j] * inv[r]);                                               \
+    }                                                                                                                 \
+  }                                                                                                                   \
+  CIRRUS_DISPATCH void normalize_backward(const float* w, const float* inv, const T* g, float* dw, std::int64_t rows, \
+                                          std::int64_t n) {                                                           \
+    for (std::int64_t r = 0; r < rows; ++r, w += n, g += n, dw += n) {                                                \
+      float dot = 0.f;                                                                                                \
+      _Pragma("omp simd reduction(+ : dot)") for (std::int64_t j = 0; j < n; ++j) dot += w[j] * load(g + j);          \
+      const float k = dot * inv[r] * inv[r];                                                                          \
+      for (std::int64_t j = 0; j < n; ++j) dw[j] = inv[r] * (load(g + j) - w[j] * k);                                 \
+    }                                                                                                                 \
   }
 CIRRUS_LOOPS(float)
 CIRRUS_LOOPS(Bf16)
@@ -74,7 +74,8 @@ struct NormalizeWeights : Function<NormalizeWeights> {
       const std::int64_t n = w.numel() / w.size(0);
       by_dtype(g, [&]<typename T>(T*) {
         parallel(w.size(0), 32768 / n, [&](std::int64_t i, std::int64_t end) {
-          normalize_backward(data<float>(w) + i * n, data<float>(inv) + i, data<T>(g) + i * n, data<float>(dw) + i * n, end - i, n);
+          normalize_backward(data<float>(w) + i * n, data<float>(inv) + i, data<T>(g) + i * n, data<float>(dw) + i * n,
+                             end - i, n);
         });
       });
       out.push_back(dw);
@@ -87,14 +88,17 @@ struct NormalizeWeights : Function<NormalizeWeights> {
 }  // namespace
 
 std::vector<at::Tensor> normalize_weights(const std::vector<at::Tensor>& w, at::ScalarType dtype) {
-  const bool fused = !w.empty() && w[0].device().is_cpu() && w[0].scalar_type() == at::kFloat && (dtype == at::kFloat || dtype == at::kBFloat16);
-  return fused ? NormalizeWeights::apply(at::TensorList(w), static_cast<std::int64_t>(dtype)) : reference::normalize_weights(w, dtype);
+  const bool fused = !w.empty() && w[0].device().is_cpu() && w[0].scalar_type() == at::kFloat &&
+                     (dtype == at::kFloat || dtype == at::kBFloat16);
+  return fused ? NormalizeWeights::apply(at::TensorList(w), static_cast<std::int64_t>(dtype))
+               : reference::normalize_weights(w, dtype);
 }
 
 void force_unit_weights(const std::vector<at::Tensor>& weights) {
   c10::NoGradGuard no_grad;
   for (const at::Tensor& w : weights) {
-    if (w.device().is_cpu() && w.scalar_type() == at::kFloat && w.is_non_overlapping_and_dense() && w.stride(0) == w.numel() / w.size(0)) {
+    if (w.device().is_cpu() && w.scalar_type() == at::kFloat && w.is_non_overlapping_and_dense() &&
+        w.stride(0) == w.numel() / w.size(0)) {
       const std::int64_t n = w.numel() / w.size(0);
       force_unit(data<float>(w), w.size(0), n);
     } else {
