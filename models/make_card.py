@@ -2,7 +2,8 @@
 """Writes README.md, the models' cards, from the metadata of the *.safetensors files in this folder.
 
 Run it after a model here has changed: python3 models/make_card.py. Everything in a card is read from the model's file; the
-standard library is enough. --check writes nothing and fails if README.md is not what it would write.
+standard library is enough. --check writes nothing and fails if README.md is not what it would write. --validation MODEL FILE.json
+puts what was measured (nested objects of numbers) into a model's metadata first.
 """
 
 import hashlib
@@ -50,6 +51,19 @@ def read_model(path):
     if card["format"] != "cirrus-model/1":
         sys.exit(f"{path}: format {card['format']} is not known to this script")
     return card, header, hashlib.sha256(data).hexdigest()
+
+
+def set_validation(path, figures):
+    """Replaces the metadata's `validation`; the tensors stay as they are."""
+    data = path.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    card = json.loads(header["__metadata__"]["cirrus"])
+    card["validation"] = figures
+    header["__metadata__"]["cirrus"] = json.dumps(card, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data[8 + length :])
 
 
 def flatten(tree, prefix=""):
@@ -100,7 +114,10 @@ def main():
         if not readme.exists() or readme.read_text() != text:
             sys.exit(f"{readme} is not what the models' metadata say: run python3 models/make_card.py")
         return
-    if sys.argv[1:]:
+    if sys.argv[1:2] == ["--validation"] and len(sys.argv) == 4:
+        set_validation(pathlib.Path(sys.argv[2]), json.loads(pathlib.Path(sys.argv[3]).read_text()))
+        text = HEADER + "".join(section(path) for path in models) + FOOTER
+    elif sys.argv[1:]:
         sys.exit(__doc__)
     readme.write_text(text)
     print(readme)

@@ -11,7 +11,8 @@ namespace cirrus::app {
 
 int devices(const Arguments& arguments) {
   RunOptions run;
-  Options options("cirrus devices", "List the devices that can run here, with memory and number formats, and why others cannot.");
+  Options options("cirrus devices",
+                  "List the devices that can run here, with memory and number formats, and why others cannot.");
   add_run_options(options, run);
   if (!options.parse(arguments)) return 0;
   nlohmann::json list = nlohmann::json::array();
@@ -30,7 +31,12 @@ int devices(const Arguments& arguments) {
         shown += (shown.empty() ? "" : ", ") + dtypes.back();
       }
       const device::MemoryStatistics memory = device->memory();
-      list.push_back({{"device", id}, {"available", true}, {"name", device->name()}, {"memory_bytes", memory.total}, {"memory_available_bytes", memory.available}, {"dtypes", dtypes}});
+      list.push_back({{"device", id},
+                      {"available", true},
+                      {"name", device->name()},
+                      {"memory_bytes", memory.total},
+                      {"memory_available_bytes", memory.available},
+                      {"dtypes", dtypes}});
       char gigabytes[32];
       std::snprintf(gigabytes, sizeof(gigabytes), "%.1f GB", static_cast<double>(memory.total) / 1e9);
       log::print(id + "     " + device->name() + ", " + gigabytes + ", " + shown);

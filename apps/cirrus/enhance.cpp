@@ -1,7 +1,6 @@
 // cirrus enhance: FITS maps in, sharper ones out. Flags here; the work of one map is in enhance_job.cpp.
-#include <ATen/Parallel.h>
-
 #include "apps/cirrus/enhance_job.h"
+#include "apps/cirrus/machine.h"
 #include "apps/cirrus/verbs.h"
 #include "base/errors.h"
 #include "base/log.h"
@@ -33,7 +32,7 @@ void register_flags(Options& options, EnhanceFlags& f) {
       .metavar("FWHM")
       .default_text("2.3 output pixels");
   options.add("save_members", f.save_members, "write all ensemble members (extension MEMBERS)");
-  options.add("double", f.as_double, "64-bit output");
+  options.add("double", f.as_double, "64-bit output for a 64-bit map");
   options.add("compress", f.compress, "lossless tile compression (GZIP_2)");
   options.add("no_png", f.no_png, "no quick-look picture");
   options.group("Super-resolution");
@@ -125,20 +124,12 @@ int enhance(const Arguments& arguments) {
   settle(f, options);
 
   dist::require_single(dist::join_world(), "Enhancing");
-  const auto device = device::open_device(run.device);
-  const at::ScalarType dtype = device::resolve_dtype(run.dtype, *device);
-  at::set_num_threads(resolve_threads(run.threads));
-  enhance::Model model =
-      enhance::load_model(enhance::find_model(f.model, f.choice.factor), device->torch_device(), dtype);
-  if (options.given("factor") && model.factor != f.choice.factor)
-    throw Error(ExitCode::usage,
-                "Model " + model.name + " upscales by " + std::to_string(model.factor) + ", not by " +
-                    std::to_string(f.choice.factor),
-                "choose the model or the factor, not both");
+  const Machine machine = open_machine(run);
+  enhance::Model model = open_model(f.model, f.choice.factor, options.given("factor"), machine);
   f.choice.factor = model.factor;
 
   const std::vector<EnhanceJob> jobs = name_jobs(f, run);
-  const EnhanceContext context{model, *device, dtype, public_command(arguments)};
+  const EnhanceContext context{model, *machine.device, machine.dtype, public_command(arguments)};
   nlohmann::json results = nlohmann::json::array();
   for (const EnhanceJob& job : jobs) results.push_back(run_enhance_job(job, f, run, context));
   if (run.json)

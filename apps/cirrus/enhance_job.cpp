@@ -63,7 +63,6 @@ public:
     out_.path = job.output;
     out_.overwrite = run.overwrite;
     out_.compress = f_.compress;
-    out_.as_double = f_.as_double;
     out_.save_members = f_.save_members;
     out_.all_planes = f_.all_planes;
     out_.command = context.command;
@@ -74,6 +73,10 @@ public:
   nlohmann::json operator()() {
     const double started = steady_seconds();
     const fits::Image first = read(f_.all_planes ? 1 : f_.plane);
+    out_.as_double = f_.as_double && first.bitpix == -64;
+    if (f_.as_double && !out_.as_double)
+      warn("--double has no effect: the map is not of 64-bit floats (BITPIX " + std::to_string(first.bitpix) +
+           "), so the output has 32");
     const std::int64_t planes = f_.all_planes ? first.planes : 1;
     std::vector<enhance::OutputPlane> done;
     std::optional<enhance::Decisions> decisions;
@@ -119,7 +122,7 @@ public:
     f_.options.seed = static_cast<std::uint64_t>(run_.seed);
     const std::string written =
         enhance::write_output(first, header_, *decisions, done, layout_, context_.model, f_.options, out_);
-    if (!job_.picture.empty()) write_text(job_.picture, picture, true);
+    if (!job_.picture.empty()) write_picture(picture, written);
     return report(*decisions, done, written, steady_seconds() - started);
   }
 
@@ -131,6 +134,14 @@ private:
     options.whole_cube = f_.all_planes;
     options.verify_checksum = plane <= 1 || !f_.all_planes;
     return fits::read_image(job_.input, options);
+  }
+
+  void write_picture(const std::string& picture, const std::string& map) const {
+    try {
+      write_text(job_.picture, picture, true);
+    } catch (const Error& e) {
+      throw Error(e.code(), std::string(e.what()) + "; the map itself, " + map + ", is complete");
+    }
   }
 
   /// Planes have noise of their own, and plane N is the same whether it is enhanced alone or with all others.
@@ -191,11 +202,11 @@ private:
     const double window_pixels = static_cast<double>(layout_.tiles() * layout_.rows.tile * layout_.columns.tile *
                                                      members_ * evaluations_ * count);
     const double flops = window_pixels * context_.model.network->flops_per_pixel(),
-                 memory = enhance::peak_memory_bytes(layout_, f_.options);
+                 memory = enhance::peak_memory_bytes(layout_, f_.options, d.observation.sampling);
     const double seconds = window_pixels * enhance::seconds_per_pixel(context_.model);
     const std::int64_t maps = (one_ ? 1 : members_ > 1 ? 4 : 2) + (f_.save_members && !one_ ? members_ : 0);
     const double pixels = static_cast<double>(layout_.height * layout_.width * count),
-                 bytes = pixels * static_cast<double>(maps) * (f_.as_double ? 8 : 4) + pixels;
+                 bytes = pixels * static_cast<double>(maps) * (out_.as_double ? 8 : 4) + pixels;
     tell("dry run  " +
          format("%.3g Tflop, about %s of network time, %.1f GB of memory, a file of %.3g MB; nothing written",
                 flops / 1e12, duration_text(seconds).c_str(), memory / 1e9, bytes / 1e6));

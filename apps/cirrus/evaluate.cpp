@@ -1,8 +1,7 @@
 // cirrus evaluate: how well methods recover maps whose truth is known.
-#include <ATen/Parallel.h>
-
 #include <nlohmann/json.hpp>
 
+#include "apps/cirrus/machine.h"
 #include "apps/cirrus/verbs.h"
 #include "base/errors.h"
 #include "base/files.h"
@@ -10,7 +9,6 @@
 #include "base/progress.h"
 #include "base/run_options.h"
 #include "base/signals.h"
-#include "device/device.h"
 #include "dist/world.h"
 #include "enhance/evaluation_case.h"
 #include "enhance/report.h"
@@ -85,7 +83,7 @@ int evaluate(const Arguments& arguments) {
   const auto requirements =
       f.require.empty() ? std::vector<enhance::Requirement>{} : enhance::read_requirements(f.require);
   if (!f.output.empty()) require_writable_output(f.output, run.overwrite);
-  at::set_num_threads(resolve_threads(run.threads));
+  const Machine machine = open_machine(run);
 
   std::vector<enhance::NamedMethod> methods;
   std::vector<std::string> learned;
@@ -98,20 +96,13 @@ int evaluate(const Arguments& arguments) {
   enhance::ReportText text;
   enhance::Model model;
   if (!learned.empty()) {
-    const auto device = device::open_device(run.device);
-    const at::ScalarType dtype = device::resolve_dtype(run.dtype, *device);
-    model = enhance::load_model(enhance::find_model(f.model, f.factor), device->torch_device(), dtype);
-    if (options.given("factor") && model.factor != f.factor)
-      throw Error(ExitCode::usage,
-                  "Model " + model.name + " upscales by " + std::to_string(model.factor) + ", not by " +
-                      std::to_string(f.factor),
-                  "choose the model or the factor, not both");
+    model = open_model(f.model, f.factor, options.given("factor"), machine);
     f.factor = model.factor;
     for (auto& m : enhance::model_methods(learned, model, f.options)) methods.push_back(std::move(m));
     text.notes.push_back("Model " + model.name + " (sha256 " + model.sha256.substr(0, 16) + "), " +
                          std::to_string(f.options.members) + " members of " +
-                         std::to_string(diffusion::evaluations(f.options.sampler)) + " evaluations, " + device->name() +
-                         ", " + device::dtype_name(dtype) + ".");
+                         std::to_string(diffusion::evaluations(f.options.sampler)) + " evaluations, " +
+                         machine.device->name() + ", " + device::dtype_name(machine.dtype) + ".");
   }
   const std::vector<enhance::MapToEvaluate> cases = cases_of(f, f.options.seed);
   if (run.dry_run) {

@@ -1,13 +1,11 @@
 // cirrus train: trains a super-resolution model on synthetic sky as a configuration file says.
 #include "train/trainer.h"
 
-#include <ATen/Parallel.h>
-
 #include <nlohmann/json.hpp>
 
+#include "apps/cirrus/machine.h"
 #include "apps/cirrus/verbs.h"
 #include "base/errors.h"
-#include "base/files.h"
 #include "base/log.h"
 #include "base/run_options.h"
 #include "base/signals.h"
@@ -38,8 +36,14 @@ double parse_duration(const std::string& text) {
     std::size_t end = at + used;
     while (end < text.size() && std::isalpha(static_cast<unsigned char>(text[end]))) ++end;
     const std::string unit = text.substr(at + used, end - at - used);
-    const double scale = unit.empty() || unit == "s" ? 1 : unit == "m" || unit == "min" ? 60 : unit == "h" ? 3600 : unit == "d" ? 86400 : -1;
-    if (value < 0 || scale < 0 || !std::isfinite(value)) throw Error(ExitCode::usage, "--time-limit '" + text + "' is not a length of time", "use 90s, 30min, 2h or 1h30min");
+    const double scale = unit.empty() || unit == "s"    ? 1
+                         : unit == "m" || unit == "min" ? 60
+                         : unit == "h"                  ? 3600
+                         : unit == "d"                  ? 86400
+                                                        : -1;
+    if (value < 0 || scale < 0 || !std::isfinite(value))
+      throw Error(ExitCode::usage, "--time-limit '" + text + "' is not a length of time",
+                  "use 90s, 30min, 2h or 1h30min");
     total += value * scale;
     at = end;
   }
@@ -55,7 +59,8 @@ void register_flags(Options& options, TrainFlags& f) {
     return f.data == "synth" ? "" : "is not supported in this version: only synthetic sky (synth) is";
   });
   options.add("task.init", f.task.init, "model whose weights to start from").flag("init").metavar("FILE");
-  options.add("parallel", f.parallel, "how to use several devices: this version trains in one process").one_of({"auto", "none"});
+  options.add("parallel", f.parallel, "how to use several devices: this version trains in one process")
+      .one_of({"auto", "none"});
   options.add("time_limit", f.time_limit, "stop with a checkpoint after this long (exit 75)").metavar("2h");
 
   options.add("factor", f.task.fields.factor, "upscaling factor").range(2, 16).flag("");
@@ -69,18 +74,24 @@ void register_flags(Options& options, TrainFlags& f) {
   options.add("task.p_std", f.task.p_std, "spread of ln sigma").range(0.01, 10);
   options.add("task.tail_share", f.task.tail_share, "share of samples at the levels where sampling begins").range(0, 1);
   options.add("task.tail", f.task.tail, "those levels").range(0.01, 1000).words(2);
-  options.add("task.calibration_fields", f.task.calibration_fields, "fields on which the residual's scale is measured").range(16, 100000);
+  options.add("task.calibration_fields", f.task.calibration_fields, "fields on which the residual's scale is measured")
+      .range(16, 100000);
   auto& fields = f.task.fields;
   options.add("fields.size", fields.size, "pixels of a synthetic field a side").range(32, 8192);
   options.add("fields.usual_beam", fields.usual_beam, "FWHM, in own pixels, of most beams").range(0.5, 10);
   options.add("fields.usual_share", fields.usual_share, "share of fields with the usual beam").range(0, 1);
-  options.add("fields.beam_in", fields.beam_in, "range of the low-resolution beam, in its pixels").range(0.5, 20).words(2);
+  options.add("fields.beam_in", fields.beam_in, "range of the low-resolution beam, in its pixels")
+      .range(0.5, 20)
+      .words(2);
   options.add("fields.beam_out", fields.beam_out, "range of the truth's beam, in its pixels").range(0.5, 20).words(2);
   options.add("fields.snr", fields.snr, "range of the signal-to-noise ratio in beam mode").range(0.1, 1e6).words(2);
   options.add("fields.beam_error", fields.beam_error, "relative error of the beam that is told").range(0, 0.5);
   options.add("fields.noise_error", fields.noise_error, "relative error of the noise that is told").range(0, 1);
-  options.add("fields.truth_noise_share", fields.truth_noise_share, "share of skies with noise of their own").range(0, 1);
-  options.add("fields.truth_noise", fields.truth_noise, "range of that noise over the map's robust sigma").range(0, 10).words(2);
+  options.add("fields.truth_noise_share", fields.truth_noise_share, "share of skies with noise of their own")
+      .range(0, 1);
+  options.add("fields.truth_noise", fields.truth_noise, "range of that noise over the map's robust sigma")
+      .range(0, 10)
+      .words(2);
   options.add("fields.window", f.task.pool.window, "fields held at a time").range(1, 1000000);
   options.add("fields.per_step", f.task.pool.fields_per_step, "new fields a step").range(0, 1000);
   options.add("fields.loader_threads", f.loader_threads, "threads that make fields").range(1, 1024);
@@ -89,7 +100,8 @@ void register_flags(Options& options, TrainFlags& f) {
   options.add("train.batch", t.batch, "samples a step").range(1, 1e6);
   options.add("train.accumulation", t.accumulation, "parts a batch is split into").range(1, 1e6);
   options.add("train.checkpoint_minutes", t.checkpoint_minutes, "time between checkpoints").range(0.01, 1e6);
-  options.add("train.checkpoint_steps", t.checkpoint_steps, "also every so many steps (0: by time alone)").range(0, 1e12);
+  options.add("train.checkpoint_steps", t.checkpoint_steps, "also every so many steps (0: by time alone)")
+      .range(0, 1e12);
   options.add("train.record_steps", t.record_steps, "steps a line of train.jsonl covers").range(1, 1e9);
   auto& o = t.optimizer;
   options.add("optimizer.learning_rate", o.learning_rate, "highest learning rate").range(1e-9, 10);
@@ -98,8 +110,11 @@ void register_flags(Options& options, TrainFlags& f) {
   options.add("optimizer.weight_decay", o.weight_decay, "decoupled weight decay").range(0, 10);
   options.add("optimizer.clip", o.clip, "limit of the gradient's norm (0: none)").range(0, 1e6);
   options.add("optimizer.warmup", o.warmup, "steps of linear increase").range(0, 1e9);
-  options.add("optimizer.constant_steps", o.constant_steps, "after so many steps the rate falls as 1/sqrt(step)").range(1, 1e12);
-  options.add("optimizer.cooldown_share", o.cooldown_share, "last share of the steps, in which the rate falls to its end").range(0, 1);
+  options.add("optimizer.constant_steps", o.constant_steps, "after so many steps the rate falls as 1/sqrt(step)")
+      .range(1, 1e12);
+  options
+      .add("optimizer.cooldown_share", o.cooldown_share, "last share of the steps, in which the rate falls to its end")
+      .range(0, 1);
   options.add("optimizer.final_share", o.final_share, "last rate over the highest").range(0, 1);
   options.add("optimizer.ema_gamma", o.ema_gamma, "exponent of the weights' power-function average").range(0, 1000);
 }
@@ -109,7 +124,8 @@ void register_flags(Options& options, TrainFlags& f) {
 int train(const Arguments& arguments) {
   TrainFlags f;
   RunOptions run;
-  Options options("cirrus train", "Train a super-resolution model on synthetic sky, as a configuration file (configs/train/) says.");
+  Options options("cirrus train",
+                  "Train a super-resolution model on synthetic sky, as a configuration file (configs/train/) says.");
   register_flags(options, f);
   add_run_options(options, run);
   if (!options.parse(arguments)) return 0;
@@ -118,28 +134,29 @@ int train(const Arguments& arguments) {
   if (!f.time_limit.empty()) f.trainer.time_limit = parse_duration(f.time_limit);
 
   const dist::World world = dist::join_world();
-  const auto device = device::open_device(run.device);
-  const at::ScalarType dtype = device::resolve_dtype(run.dtype, *device);
-  const int threads = resolve_threads(run.threads);
-  at::set_num_threads(threads);
+  const Machine machine = open_machine(run);
+  const std::string described = machine.device->name() + ", " + device::dtype_name(machine.dtype) + ", " +
+                                std::to_string(machine.threads) + " threads";
   const std::filesystem::path out = f.out;
   if (!f.resume && std::filesystem::exists(out / "checkpoints") && !run.overwrite)
-    throw Error(ExitCode::cannot_create, out.string() + " already holds a run", "add --resume to go on with it, --overwrite to start anew, or choose another --out");
+    throw Error(ExitCode::cannot_create, out.string() + " already holds a run",
+                "add --resume to go on with it, --overwrite to start anew, or choose another --out");
   if (run.dry_run) {
-    log::print("would train " + std::to_string(f.trainer.steps) + " steps of " + std::to_string(f.trainer.batch) + " samples into " + out.string() + " on " + device->name() + ", " +
-               device::dtype_name(dtype) + ", " + std::to_string(threads) + " threads");
+    log::print("would train " + std::to_string(f.trainer.steps) + " steps of " + std::to_string(f.trainer.batch) +
+               " samples into " + out.string() + " on " + described);
     return 0;
   }
+  log::info("Training on " + described);
+  enhance::DenoisingTask task(f.task, machine.device->torch_device(),
+                              machine.dtype);  // what it refuses costs no old run
   std::error_code error;
   if (!f.resume) std::filesystem::remove_all(out / "checkpoints", error);
   std::filesystem::create_directories(out, error);
   if (error) throw Error(ExitCode::cannot_create, "Cannot make folder " + out.string() + ": " + error.message());
-  write_text(out / "config.toml", options.effective_config(), true);
-
-  log::info("Training on " + device->name() + ", " + device::dtype_name(dtype) + ", " + std::to_string(threads) + " threads");
-  enhance::DenoisingTask task(f.task, device->torch_device(), dtype);
-  const train::Outcome outcome = train::run_training(task, *device, world, f.trainer, out, f.resume);
-  if (run.json) log::print_json(nlohmann::json{{"out", out.string()}, {"finished", outcome == train::Outcome::finished}}.dump());
+  f.trainer.config = options.effective_config();
+  const train::Outcome outcome = train::run_training(task, *machine.device, world, f.trainer, out, f.resume);
+  if (run.json)
+    log::print_json(nlohmann::json{{"out", out.string()}, {"finished", outcome == train::Outcome::finished}}.dump());
   if (outcome == train::Outcome::stopped) return static_cast<int>(ExitCode::stopped);
   log::print((out / "model.safetensors").string());
   return 0;

@@ -22,6 +22,11 @@ std::string reason() { return std::strerror(errno); }
 
 fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
 
+[[noreturn]] void throw_not_written(const fs::path& path) {
+  throw Error(ExitCode::io, "cannot write " + path.string() + ": " + reason(),
+              "check the space left on the disk and the quota");
+}
+
 [[noreturn]] void throw_exists(const fs::path& path) {
   throw Error(ExitCode::cannot_create, path.string() + " exists", "give --overwrite, or another name with -o");
 }
@@ -64,7 +69,7 @@ void AtomicFile::write(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw Error(ExitCode::io, "cannot write " + target_.string() + ": " + reason());
+    if (written < 0) throw_not_written(target_);
     bytes.remove_prefix(static_cast<std::size_t>(written));
   }
 }
@@ -73,9 +78,7 @@ void AtomicFile::commit() {
   // A library may have replaced the file behind our descriptor: sync what now has the temporary's name.
   close(descriptor_);
   descriptor_ = open(temporary_.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor_ < 0 || fsync(descriptor_) != 0) {
-    throw Error(ExitCode::io, "cannot write " + target_.string() + ": " + reason());
-  }
+  if (descriptor_ < 0 || fsync(descriptor_) != 0) throw_not_written(target_);
   int failed = 0;
   if (overwrite_) {
     failed = rename(temporary_.c_str(), target_.c_str());

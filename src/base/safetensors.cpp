@@ -15,10 +15,12 @@ namespace {
 constexpr std::uint64_t kLongestHeader = 100'000'000;  // the format's own limit
 
 [[noreturn]] void refuse(const std::string& file, const std::string& what) {
-  throw Error(ExitCode::bad_data, file + ": not a valid safetensors file: " + what, "the file is damaged or of another format");
+  throw Error(ExitCode::bad_data, file + ": not a valid safetensors file: " + what,
+              "the file is damaged or of another format");
 }
 
-TensorEntry parse_entry(const std::string& name, const nlohmann::json& item, std::uint64_t data_size, const std::string& file) {
+TensorEntry parse_entry(const std::string& name, const nlohmann::json& item, std::uint64_t data_size,
+                        const std::string& file) {
   TensorEntry e;
   e.name = name;
   try {
@@ -31,14 +33,16 @@ TensorEntry parse_entry(const std::string& name, const nlohmann::json& item, std
       e.shape.push_back(static_cast<std::int64_t>(v));
     }
     const auto& range = item.at("data_offsets");
-    if (range.size() != 2 || !range[0].is_number_unsigned() || !range[1].is_number_unsigned()) refuse(file, "data_offsets of '" + name + "' is " + range.dump());
+    if (range.size() != 2 || !range[0].is_number_unsigned() || !range[1].is_number_unsigned())
+      refuse(file, "data_offsets of '" + name + "' is " + range.dump());
     e.begin = range[0];
     e.end = range[1];
   } catch (const nlohmann::json::exception& x) {
     refuse(file, "entry of '" + name + "': " + x.what());
   }
   if (e.begin > e.end || e.end > data_size)
-    refuse(file, "data_offsets of '" + name + "' lie outside the file (" + std::to_string(e.begin) + " to " + std::to_string(e.end) + " of " + std::to_string(data_size) + " bytes)");
+    refuse(file, "data_offsets of '" + name + "' lie outside the file (" + std::to_string(e.begin) + " to " +
+                     std::to_string(e.end) + " of " + std::to_string(data_size) + " bytes)");
   const std::size_t size = dtype_size(e.dtype);
   if (size == 0) refuse(file, "dtype of '" + name + "' is " + e.dtype);
   unsigned __int128 bytes = size;
@@ -53,13 +57,15 @@ TensorEntry parse_entry(const std::string& name, const nlohmann::json& item, std
 }  // namespace
 
 std::size_t dtype_size(const std::string& dtype) {
-  static const std::map<std::string, std::size_t> sizes{{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8}, {"I32", 4},
-                                                        {"I16", 2}, {"I8", 1},  {"U8", 1},  {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}};
+  static const std::map<std::string, std::size_t> sizes{{"F64", 8}, {"F32", 4},  {"F16", 2},     {"BF16", 2},
+                                                        {"I64", 8}, {"I32", 4},  {"I16", 2},     {"I8", 1},
+                                                        {"U8", 1},  {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}};
   const auto it = sizes.find(dtype);
   return it == sizes.end() ? 0 : it->second;
 }
 
-SafetensorsHeader parse_safetensors(std::span<const std::byte> bytes, std::uint64_t file_size, const std::string& file) {
+SafetensorsHeader parse_safetensors(std::span<const std::byte> bytes, std::uint64_t file_size,
+                                    const std::string& file) {
   if (file_size < 8 || bytes.size() < 8) refuse(file, "it is shorter than 8 bytes");
   std::uint64_t length = 0;
   std::memcpy(&length, bytes.data(), 8);  // little-endian, as every machine Cirrus runs on
@@ -71,7 +77,9 @@ SafetensorsHeader parse_safetensors(std::span<const std::byte> bytes, std::uint6
   std::string duplicate;
   const auto watch = [&](int, nlohmann::json::parse_event_t event, nlohmann::json& value) {
     if (event == nlohmann::json::parse_event_t::object_start) keys.emplace_back();
-    if (event == nlohmann::json::parse_event_t::key && !keys.empty() && !keys.back().insert(value.get<std::string>()).second) duplicate = value.get<std::string>();
+    if (event == nlohmann::json::parse_event_t::key && !keys.empty() &&
+        !keys.back().insert(value.get<std::string>()).second)
+      duplicate = value.get<std::string>();
     if (event == nlohmann::json::parse_event_t::object_end && !keys.empty()) keys.pop_back();
     return true;
   };
@@ -93,7 +101,9 @@ SafetensorsHeader parse_safetensors(std::span<const std::byte> bytes, std::uint6
       header.metadata[key] = value.get<std::string>();
     }
   }
-  std::sort(header.entries.begin(), header.entries.end(), [](const TensorEntry& a, const TensorEntry& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
+  std::sort(header.entries.begin(), header.entries.end(), [](const TensorEntry& a, const TensorEntry& b) {
+    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+  });
   std::uint64_t at = 0;
   for (const TensorEntry& e : header.entries) {
     if (e.begin != at) refuse(file, "data_offsets of '" + e.name + "' overlap another tensor or leave a hole");
@@ -112,7 +122,8 @@ SafetensorsFile read_safetensors(const std::filesystem::path& path) {
   return file;
 }
 
-void write_safetensors(const std::filesystem::path& path, const std::vector<TensorBytes>& tensors, const std::map<std::string, std::string>& metadata, bool overwrite) {
+void write_safetensors(const std::filesystem::path& path, const std::vector<TensorBytes>& tensors,
+                       const std::map<std::string, std::string>& metadata, bool overwrite) {
   nlohmann::ordered_json header;
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::uint64_t at = 0;
@@ -126,7 +137,8 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Tens
   const std::uint64_t length = text.size();
   file.write(std::string_view(reinterpret_cast<const char*>(&length), 8));
   file.write(text);
-  for (const TensorBytes& t : tensors) file.write(std::string_view(reinterpret_cast<const char*>(t.bytes.data()), t.bytes.size()));
+  for (const TensorBytes& t : tensors)
+    file.write(std::string_view(reinterpret_cast<const char*>(t.bytes.data()), t.bytes.size()));
   file.commit();
 }
 

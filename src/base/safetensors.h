@@ -1,5 +1,5 @@
-// The safetensors container without torch: a JSON header of names, types, shapes and byte ranges, then the bytes. Format:
-// huggingface/safetensors, "Format". Every number of a file is checked against the file before it is used.
+// The safetensors container without torch: a JSON header of names, types, shapes and byte ranges, then the bytes.
+// Format: huggingface/safetensors, "Format". Every number of a file is checked against the file before it is used.
 #pragma once
 
 #include <cstdint>
@@ -27,16 +27,18 @@ struct SafetensorsHeader {
   std::uint64_t data_offset = 0;  ///< of the first byte after the header, in the file
 };
 
-/// Parses and checks the header of a file of `file_size` bytes that begins with `bytes` (at least the header). `name` is for
-/// messages. Throws Error(bad_data) naming the field: ranges outside the file, overlapping or with holes, sizes that do not match
-/// dtype and shape, header longer than 100 MB.
+/// Parses and checks the header of a file of `file_size` bytes that begins with `bytes` (at least the header). `name`
+/// is for messages. Throws Error(bad_data) naming the field: ranges outside the file, overlapping or with holes, sizes
+/// that do not match dtype and shape, header longer than 100 MB.
 SafetensorsHeader parse_safetensors(std::span<const std::byte> bytes, std::uint64_t file_size, const std::string& name);
 
 /// A file read whole.
 struct SafetensorsFile {
   SafetensorsHeader header;
   std::vector<std::byte> data;  ///< what follows the header
-  std::span<const std::byte> bytes(const TensorEntry& entry) const { return std::span(data).subspan(entry.begin, entry.end - entry.begin); }
+  std::span<const std::byte> bytes(const TensorEntry& entry) const {
+    return std::span(data).subspan(entry.begin, entry.end - entry.begin);
+  }
 };
 SafetensorsFile read_safetensors(const std::filesystem::path& path);
 
@@ -47,6 +49,7 @@ struct TensorBytes {
   std::span<const std::byte> bytes;
 };
 /// Writes atomically, tensors in the given order, data aligned to 8 bytes; equal input gives equal bytes.
-void write_safetensors(const std::filesystem::path& path, const std::vector<TensorBytes>& tensors, const std::map<std::string, std::string>& metadata, bool overwrite);
+void write_safetensors(const std::filesystem::path& path, const std::vector<TensorBytes>& tensors,
+                       const std::map<std::string, std::string>& metadata, bool overwrite);
 
 }  // namespace cirrus

@@ -33,10 +33,10 @@ void install() {
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
     struct sigaction before {};
     sigaction(signal, nullptr, &before);
-    // A shell that starts us in the background ignores SIGINT for us: keep that.
+    // A shell that starts us in the background ignores SIGINT for us, nohup SIGHUP: keep that.
     if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
   }
 }
@@ -47,6 +47,7 @@ void check_interrupt() {
   const int signal = stop_requested();
   if (signal == SIGINT) throw Error(ExitCode::interrupted, "interrupted");
   if (signal == SIGTERM) throw Error(ExitCode::interrupted, "stopped by SIGTERM");
+  if (signal == SIGHUP) throw Error(ExitCode::interrupted, "stopped by SIGHUP (its terminal was closed)");
 }
 
 void request_stop(int signal) {

@@ -9,6 +9,9 @@
 #include "base/random.h"
 #include "diffusion/preconditioning.h"
 #include "kernels/activation.h"
+#include "kernels/join.h"
+#include "kernels/memory.h"
+#include "kernels/space_to_depth.h"
 #include "kernels/weight_norm.h"
 
 namespace cirrus::diffusion {
@@ -75,6 +78,7 @@ EdmConfig EdmConfig::from_json(const nlohmann::json& json) {
 
 EdmNetwork::EdmNetwork(const EdmConfig& config, std::uint64_t seed, const at::Device& device, at::ScalarType dtype)
     : config_(config), seed_(seed), device_(device), dtype_(dtype) {
+  if (device.is_cpu()) kernels::keep_freed_memory();
   const std::int64_t levels = static_cast<std::int64_t>(config.widths.size());
   // Four bands, the conditions, and a channel of ones that serves as a bias.
   const std::int64_t input = (kernels::kBands + config.condition_maps + 1) * kStem * kStem;
@@ -111,22 +115,26 @@ EdmNetwork::EdmNetwork(const EdmConfig& config, std::uint64_t seed, const at::De
                                 {"gain.bands", kernels::kBands}})
     gains_.push_back({name, at::zeros({n}, at::TensorOptions(device).dtype(at::kFloat))});
 
-  frequencies_ = (2 * M_PI * addressed_normal({kFourierFeatures}, seed, 1'000'001)).to(device);
-  Stream phases(Address(seed, Purpose::weights, 1'000'002));
+  // The Fourier features are constants of the architecture, not parameters: the same whatever seeds the weights.
+  frequencies_ = (2 * M_PI * addressed_normal({kFourierFeatures}, 0, 1'000'001)).to(device);
+  Stream phases(Address(0, Purpose::weights, 1'000'002));
   std::vector<float> phase;
   for (std::int64_t i = 0; i < kFourierFeatures; ++i) phase.push_back(static_cast<float>(2 * M_PI * phases.uniform()));
   phases_ = at::tensor(phase).to(device);
-  std::vector<float> rms2, noise2;
-  const auto noise = kernels::band_noise_gains();
-  for (std::size_t b = 0; b < kernels::kBands; ++b) {
-    rms2.push_back(static_cast<float>(config.band_rms[b] * config.band_rms[b]));
-    noise2.push_back(static_cast<float>(noise[b] * noise[b]));
-  }
-  band_gain_rms2_ = at::tensor(rms2).to(device);
+  std::vector<float> noise2;
+  for (const double gain : kernels::band_noise_gains()) noise2.push_back(static_cast<float>(gain * gain));
   band_noise_gain2_ = at::tensor(noise2).to(device);
+  set_band_rms(config.band_rms);
   // Pooling and repetition shift by up to one pixel of the coarsest level.
   radius_ += kernels::band_reach() + alignment();
   radius_ = (radius_ + alignment() - 1) / alignment() * alignment();
+}
+
+void EdmNetwork::set_band_rms(const std::array<double, kernels::kBands>& rms) {
+  config_.band_rms = rms;
+  std::vector<float> rms2;
+  for (const double r : rms) rms2.push_back(static_cast<float>(r * r));
+  band_gain_rms2_ = at::tensor(rms2).to(device_);
 }
 
 std::int64_t EdmNetwork::add_weight(const std::string& name, std::int64_t out, std::int64_t in, std::int64_t kernel,
@@ -162,24 +170,37 @@ at::Tensor EdmNetwork::convolve(const at::Tensor& x, std::int64_t weight) const 
   return at::conv2d(x, w, {}, 1, w.size(2) / 2);
 }
 
-at::Tensor EdmNetwork::run_block(const Block& block, const at::Tensor& x, const at::Tensor& activated,
-                                 const at::Tensor& scales) const {
-  at::Tensor trunk = x, a = activated;
-  if (block.skip >= 0) trunk = convolve(x, block.skip);
-  if (block.encoder) std::tie(trunk, a) = kernels::pixel_norm_act(trunk);
-  at::Tensor y = convolve(a, block.first);
-  y = kernels::scale_act(y, scales.narrow(1, block.scale_begin, block.width));
-  return kernels::mp_sum(trunk, convolve(y, block.second), kResidualBalance);
+at::Tensor EdmNetwork::branch(const Block& block, const at::Tensor& activated, const at::Tensor& scales) const {
+  const at::Tensor y = convolve(activated, block.first);
+  return convolve(kernels::scale_act(y, scales.narrow(1, block.scale_begin, block.width)), block.second);
 }
 
-at::Tensor EdmNetwork::raw_output(const at::Tensor& x, const at::Tensor& sigma, const at::Tensor& c_noise,
-                                  const Conditions& conditions) {
+at::Tensor EdmNetwork::encode(const Block& block, const at::Tensor& x, const at::Tensor& scales) const {
+  const auto [trunk, activated] = kernels::pixel_norm_act(block.skip < 0 ? x : convolve(x, block.skip));
+  return kernels::mp_sum(trunk, branch(block, activated, scales), kResidualBalance);
+}
+
+at::Tensor EdmNetwork::decode(const Block& block, const at::Tensor& coarse, const at::Tensor& fine,
+                              const at::Tensor& scales) const {
+  const at::Tensor y = branch(block, kernels::upsample_cat_act(coarse, fine), scales);
+  // The 1 x 1 convolution of a concatenation is a sum of two, and that of repeated pixels is one of the pixels.
+  const std::int64_t ca = coarse.size(1), cb = fine.size(1);
+  const at::Tensor& skip = effective_[static_cast<std::size_t>(block.skip)];
+  const auto [wa, wb] = kernels::cat_weights(ca, cb);
+  const auto [trunk, residual] = kernels::sum_weights(kResidualBalance);
+  return kernels::upsample_sum(at::conv2d(coarse, skip.narrow(1, 0, ca)), at::conv2d(fine, skip.narrow(1, ca, cb)), y,
+                               {trunk * wa, trunk * wb, residual});
+}
+
+at::Tensor EdmNetwork::estimate(const at::Tensor& x, const at::Tensor& sigma, const at::Tensor& skip,
+                                const at::Tensor& out, const Conditions& conditions) {
   if (!prepared_) effective_ = kernels::normalize_weights(raw_weights(), dtype_);
   const auto linear = [&](const at::Tensor& v, std::int64_t w) {
     return at::matmul(v, effective_[static_cast<std::size_t>(w)].to(at::kFloat).t());
   };
 
   // Embedding of the noise level and of what is known of the observation.
+  const at::Tensor c_noise = sigma.log() / 4;
   const at::Tensor fourier = std::sqrt(2.0) * (c_noise.unsqueeze(1) * frequencies_ + phases_).cos();
   at::Tensor e = linear(fourier, embed_noise_);
   if (embed_scalars_ >= 0) {
@@ -192,39 +213,35 @@ at::Tensor EdmNetwork::raw_output(const at::Tensor& x, const at::Tensor& sigma, 
   const at::Tensor band_gains = linear(e, embed_bands_) * gains_[2].tensor;
 
   // Inputs: bands at unit rms, conditions, ones.
-  const at::Tensor c_in =
-      (band_gain_rms2_ + sigma.square().unsqueeze(1) * band_noise_gain2_).rsqrt().unsqueeze(-1).unsqueeze(-1);
-  const at::Tensor bands = kernels::band_pass(x) * c_in;
-  const at::Tensor ones = at::ones({1, 1, 1, 1}, x.options()).expand({x.size(0), 1, x.size(2), x.size(3)});
-  at::Tensor h = at::pixel_unshuffle(at::cat({bands, conditions.maps, ones}, 1), kStem)
-                     .to(effective_[static_cast<std::size_t>(stem_)].scalar_type())
-                     .contiguous(at::MemoryFormat::ChannelsLast);
+  const at::Tensor c_in = (band_gain_rms2_ + sigma.square().unsqueeze(1) * band_noise_gain2_).rsqrt();
+  const at::Tensor bands = kernels::band_pass(x);
+  at::Tensor h = kernels::space_to_depth_input(bands, c_in, conditions.maps,
+                                               effective_[static_cast<std::size_t>(stem_)].scalar_type());
   h = convolve(h, stem_);
 
   std::vector<at::Tensor> skips;
   for (std::size_t level = 0; level < encoder_.size(); ++level) {
     if (level > 0) h = at::avg_pool2d(h, 2);
     for (const Block& b : encoder_[level]) {
-      h = run_block(b, h, h, scales);
+      h = encode(b, h, scales);
       if (level + 1 < encoder_.size()) skips.push_back(h);
     }
   }
-  for (const Block& b : middle_) h = run_block(b, h, h, scales);
+  for (const Block& b : middle_) h = encode(b, h, scales);
   for (std::size_t level = decoder_.size(); level-- > 0;) {
-    h = at::upsample_nearest2d(h, {h.size(2) * 2, h.size(3) * 2});
     for (const Block& b : decoder_[level]) {
-      const auto [cat, activated] = kernels::cat_act(h, skips.back());
+      h = decode(b, h, skips.back(), scales);
       skips.pop_back();
-      h = run_block(b, cat, activated, scales);
     }
   }
-  const at::Tensor head = at::pixel_shuffle(convolve(h, head_).to(at::kFloat), kStem);
-  return head * gains_[0].tensor + (bands * band_gains.unsqueeze(-1).unsqueeze(-1)).sum(1, true);
+  // The bands sum to x, so that skip is a scale of each.
+  return kernels::depth_to_space_output(convolve(h, head_), out * gains_[0].tensor, bands,
+                                        skip.unsqueeze(1) + out.unsqueeze(1) * c_in * band_gains);
 }
 
 at::Tensor EdmNetwork::denoise(const at::Tensor& x, const at::Tensor& sigma, const Conditions& conditions) {
   const Preconditioning c = precondition(sigma);
-  return c.skip * x + c.out * raw_output(x, sigma, c.noise, conditions);
+  return estimate(x, sigma, c.skip.flatten(), c.out.flatten(), conditions);
 }
 
 at::Tensor EdmNetwork::loss(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& sigma,
@@ -233,7 +250,8 @@ at::Tensor EdmNetwork::loss(const at::Tensor& x0, const at::Tensor& noise, const
   const at::Tensor x = x0 + noise * sigma.view({-1, 1, 1, 1});
   // lambda = 1 / c_out^2 makes the loss the mean square error of F against its own target.
   const at::Tensor target = (x0 - c.skip * x) / c.out;
-  return (raw_output(x, sigma, c.noise, conditions) - target).square().mean();
+  const at::Tensor f = estimate(x, sigma, at::zeros_like(sigma), at::ones_like(sigma), conditions);
+  return (f - target).square().mean();
 }
 
 std::vector<NamedTensor> EdmNetwork::parameters() {

@@ -47,6 +47,8 @@ public:
   double flops_per_pixel() const override;
 
   const EdmConfig& config() const { return config_; }
+  /// Replaces the configuration's band_rms.
+  void set_band_rms(const std::array<double, kernels::kBands>& rms);
 
 private:
   /// Indices into weights_ of a block's layers; -1 where there is none.
@@ -60,11 +62,15 @@ private:
   Block add_block(const std::string& name, std::int64_t in, std::int64_t out, std::int64_t level, bool encoder);
   std::vector<at::Tensor> raw_weights() const;
   at::Tensor convolve(const at::Tensor& x, std::int64_t weight) const;
-  at::Tensor run_block(const Block& block, const at::Tensor& x, const at::Tensor& activated,
-                       const at::Tensor& scales) const;
-  /// F of Eq. 7: [N, 1, H, W] float32.
-  at::Tensor raw_output(const at::Tensor& x, const at::Tensor& sigma, const at::Tensor& c_noise,
-                        const Conditions& conditions);
+  /// The residual branch of a block: two convolutions, the noise level's scales between them.
+  at::Tensor branch(const Block& block, const at::Tensor& activated, const at::Tensor& scales) const;
+  at::Tensor encode(const Block& block, const at::Tensor& x, const at::Tensor& scales) const;
+  /// coarse: at the resolution of fine (the encoder's activations) or half of it.
+  at::Tensor decode(const Block& block, const at::Tensor& coarse, const at::Tensor& fine,
+                    const at::Tensor& scales) const;
+  /// skip * x + out * F, with F of Eq. 7; skip, out: [N]. Returns [N, 1, H, W] float32.
+  at::Tensor estimate(const at::Tensor& x, const at::Tensor& sigma, const at::Tensor& skip, const at::Tensor& out,
+                      const Conditions& conditions);
 
   EdmConfig config_;
   std::uint64_t seed_;

@@ -76,40 +76,47 @@ TiledDenoiser::TiledDenoiser(Denoiser& network, at::Tensor maps, at::Tensor scal
       scalars_(std::move(scalars)),
       rows_(std::move(rows)),
       columns_(std::move(columns)),
-      samples_at_once_(std::max<std::int64_t>(1, samples_at_once)) {}
+      samples_at_once_(std::max<std::int64_t>(1, samples_at_once)) {
+  for (const auto& w : rows_.weights) row_weights_.push_back(at::tensor(w).unsqueeze(1).to(maps_.device()));
+  for (const auto& w : columns_.weights) column_weights_.push_back(at::tensor(w).unsqueeze(0).to(maps_.device()));
+}
+
+Conditions TiledDenoiser::conditions(const at::Tensor& maps) const {
+  return {maps, scalars_.unsqueeze(0).expand({maps.size(0), -1})};
+}
+
+/// One window: members share its maps, and nothing is cut or blended.
+at::Tensor TiledDenoiser::whole(const at::Tensor& x, double sigma) const {
+  std::vector<at::Tensor> parts;
+  for (std::int64_t begin = 0; begin < x.size(0); begin += samples_at_once_) {
+    const std::int64_t n = std::min(samples_at_once_, x.size(0) - begin);
+    parts.push_back(network_.denoise(x.narrow(0, begin, n), at::full({n}, sigma, x.options()),
+                                     conditions(maps_.unsqueeze(0).expand({n, -1, -1, -1}))));
+  }
+  return parts.size() == 1 ? parts[0] : at::cat(parts);
+}
 
 at::Tensor TiledDenoiser::operator()(const at::Tensor& x, double sigma) const {
+  if (tiles() == 1) return whole(x, sigma);
   const std::int64_t members = x.size(0), jobs = members * tiles(),
                      columns = static_cast<std::int64_t>(columns_.starts.size());
-  const bool whole = tiles() == 1;
-  at::Tensor out = whole ? at::empty_like(x) : at::zeros_like(x);
+  at::Tensor out = at::zeros_like(x);
   for (std::int64_t begin = 0; begin < jobs; begin += samples_at_once_) {
-    const std::int64_t end = std::min(jobs, begin + samples_at_once_);
+    const std::int64_t n = std::min(jobs - begin, samples_at_once_);
+    const auto row = [&](std::int64_t j) { return static_cast<std::size_t>(j / members / columns); };
+    const auto column = [&](std::int64_t j) { return static_cast<std::size_t>(j / members % columns); };
+    const auto window = [&](const at::Tensor& field, std::int64_t j) {
+      return field.narrow(1, rows_.starts[row(j)], rows_.tile).narrow(2, columns_.starts[column(j)], columns_.tile);
+    };
     std::vector<at::Tensor> states, maps;
-    for (std::int64_t j = begin; j < end; ++j) {  // window j / members of member j % members
-      const std::int64_t y = rows_.starts[static_cast<std::size_t>(j / members / columns)],
-                         c = columns_.starts[static_cast<std::size_t>(j / members % columns)];
-      states.push_back(x[j % members].narrow(1, y, rows_.tile).narrow(2, c, columns_.tile));
-      maps.push_back(maps_.narrow(1, y, rows_.tile).narrow(2, c, columns_.tile));
+    for (std::int64_t j = begin; j < begin + n; ++j) {  // window j / members of member j % members
+      states.push_back(window(x[j % members], j));
+      maps.push_back(window(maps_, j));
     }
-    const std::int64_t n = end - begin;
-    const Conditions conditions{at::stack(maps), scalars_.unsqueeze(0).expand({n, -1})};
-    const at::Tensor estimate = network_.denoise(at::stack(states), at::full({n}, sigma, x.options()), conditions);
-    for (std::int64_t j = begin; j < end; ++j) {
-      const at::Tensor e = estimate[j - begin];
-      if (whole) {
-        out[j % members].copy_(e);
-        continue;
-      }
-      const auto row = static_cast<std::size_t>(j / members / columns),
-                 column = static_cast<std::size_t>(j / members % columns);
-      const at::Tensor weight =
-          at::tensor(rows_.weights[row]).unsqueeze(1) * at::tensor(columns_.weights[column]).unsqueeze(0);
-      out[j % members]
-          .narrow(1, rows_.starts[row], rows_.tile)
-          .narrow(2, columns_.starts[column], columns_.tile)
-          .add_(e * weight.to(x.device()));
-    }
+    const at::Tensor estimate =
+        network_.denoise(at::stack(states), at::full({n}, sigma, x.options()), conditions(at::stack(maps)));
+    for (std::int64_t j = begin; j < begin + n; ++j)
+      window(out[j % members], j).addcmul_(estimate[j - begin], row_weights_[row(j)] * column_weights_[column(j)]);
   }
   return out;
 }

@@ -37,9 +37,13 @@ public:
   std::int64_t tiles() const { return static_cast<std::int64_t>(rows_.starts.size() * columns_.starts.size()); }
 
 private:
+  at::Tensor whole(const at::Tensor& x, double sigma) const;
+  Conditions conditions(const at::Tensor& maps) const;
+
   Denoiser& network_;
   at::Tensor maps_, scalars_;
   TileAxis rows_, columns_;
+  std::vector<at::Tensor> row_weights_, column_weights_;  ///< [tile, 1] and [1, tile], on the field's device
   std::int64_t samples_at_once_;
 };
 

@@ -14,14 +14,26 @@ namespace cirrus::enhance {
 at::Tensor project_blocks(const at::Tensor& t, const at::Tensor& q, std::int64_t factor);
 
 struct BeamSolve {
-  double noise = 0;                 ///< sigma of the data, in q units, > 0
-  at::Tensor sigma;                 ///< [H, W]: prior standard deviation of the correction in T
-  double correlation = 1.5;         ///< pixels: Gaussian correlation of the correction
-  at::Tensor weight;                ///< [h, w]: 1 where the input has data, 0 where it was filled; undefined: all 1
-  int outer_steps = 12, inner_steps = 60;
+  double noise = 0;          ///< sigma of the data, in q units, > 0
+  at::Tensor sigma;          ///< [H, W]: prior standard deviation of the correction in T
+  at::Tensor low, high;      ///< [H, W]: what T may be; undefined: unbounded
+  double correlation = 0.7;  ///< pixels: the correction's covariance is a Gaussian of sqrt(2) times this sigma
+  at::Tensor weight;         ///< [h, w]: 1 where the input has data, 0 where it was filled; undefined: all 1
+  int outer_steps = 16, inner_steps = 40;
+  std::int64_t tile = 256;   ///< pixels of q a side that are solved together: larger maps are cut, which bounds the memory
 };
-/// T + d that minimises |D sinh(T + d) - q|^2 / noise^2 + d' P^-1 d, P = sigma C sigma. t: [H, W], q: [h, w] float64.
-at::Tensor solve_beam(const at::Tensor& t, const at::Tensor& q, const sky::Degradation& degrade, const BeamSolve& options);
+struct BeamSolution {
+  at::Tensor t;         ///< [H, W]
+  at::Tensor degraded;  ///< [h, w]: D sinh(T), with the light from beyond the border that the solve found
+};
+/// T + d that minimises |D sinh(T + d) - q|^2 / noise^2 + d' P^-1 d, P = sigma C sigma, as far as q is fitted to its noise. The sky
+/// goes on beyond the map: it starts as the mirror image and is free, since a beam carries light across the border.
+/// t: [H, W], q: [h, w] float64. `degrade` gives beam and factor. Tiles overlap by
+/// as much as a correction reaches, so that cutting changes the result by less than the solve's own tolerance.
+BeamSolution solve_beam(const at::Tensor& t, const at::Tensor& q, const sky::Degradation& degrade, const BeamSolve& options);
+
+/// Bytes one solve takes, with the default tile.
+double beam_solve_bytes(const sky::Degradation& degrade);
 
 /// Mean of ((q - D sinh T) / noise)^2 over pixels farther than 4 kernel sigmas from the border (all pixels of a map too small for
 /// that), weighted.

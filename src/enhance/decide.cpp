@@ -11,6 +11,7 @@
 namespace cirrus::enhance {
 namespace {
 
+constexpr double kWidestBeam = 32;     // FWHM in input pixels: time and memory of the consistency grow with its square
 constexpr std::int64_t kSmallest = 4;  // pixels a side
 constexpr double kUsualMargin = 1.05;  // an input beam must exceed the output's by so much
 
@@ -179,7 +180,14 @@ Decisions decide(const fits::Image& image, const ObservationChoice& choice) {
   sampling.beam_out = choice.beam_out.empty()
                           ? choice.usual_beam_pixels
                           : angle_of("--beam-out", choice.beam_out) * factor / pixel_scale_for(image, d, "--beam-out");
-  sampling.beam_in = factor * decide_beam(image, choice, d);
+  const double fwhm = decide_beam(image, choice, d);
+  if (!(fwhm <= kWidestBeam))
+    throw Error(ExitCode::bad_data,
+                hdu_of(image) + text(": the input's beam, %.6g arcsec, is %.4g of its pixels wide", d.beam_in_arcsec, fwhm) +
+                    text(" (at most %.4g are supported)", kWidestBeam),
+                "check it (BMAJ is in degrees, --beam in arcsec unless it has a unit), or bin the map to two or three pixels a beam "
+                "first: nothing is lost");
+  sampling.beam_in = factor * fwhm;
   d.block_mode = sampling.beam_in <= 0;
   d.beam_out_arcsec = sampling.beam_out * d.pixel_arcsec / factor;
   if (!choice.beam_out.empty() && d.block_mode)

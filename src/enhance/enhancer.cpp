@@ -19,19 +19,25 @@ constexpr std::int64_t kPadding = 16;              // mirrored output pixels aro
 constexpr std::int64_t kLargestWhole = 4'000'000;  // state pixels that are denoised as one window by default
 constexpr std::int64_t kUsualTile = 1024;
 constexpr std::int64_t kPixelsAtOnce = 1'500'000;  // of all windows in one network call
+constexpr double kFaint = 8;                       // see bounds()
+// One evaluation at the highest noise level is the network's own estimate of what members average to. Its error against that average
+// is as large as the sampling error of so many members (measured: 25 on block means, 28 under a beam).
+constexpr double kEvaluationIsWorth = 24;
+constexpr double kSolvesAtOnceBytes = 1.5e9;        // of all beam solves that run beside each other
 constexpr std::int64_t kStateAtOnce = 16'000'000;  // pixels of all members sampled together
 
 std::int64_t round_up(std::int64_t n, std::int64_t step) { return (n + step - 1) / step * step; }
 
 /// Highest and lowest T a member may take at each output pixel. The transform's inverse grows exponentially, so that without a bound
 /// one overshooting pixel in a map of extreme contrast outshines all others. A block can hold at most s^2 times its mean in one
-/// pixel where nothing is negative; twice that, around the brightest of the neighbours, leaves room for the rest.
+/// pixel where nothing is negative; twice that, around the brightest of the neighbours, leaves room for the rest. On the other side
+/// of zero, where the neighbours do not reach, kFaint times the transform's width is room enough.
 std::pair<at::Tensor, at::Tensor> bounds(const at::Tensor& q, std::int64_t s) {
   const at::Tensor padded = mirror_pad(q, 1, 1, 1, 1).unsqueeze(0);
   const double room = 2.0 * static_cast<double>(s * s);
   const auto bound = [&](const at::Tensor& x) {
     const at::Tensor largest = at::max_pool2d(x, 3, 1).squeeze(0).clamp_min(0);
-    return (room * (largest + 1)).asinh().repeat_interleave(s, 0).repeat_interleave(s, 1);
+    return (room * largest + kFaint).asinh().repeat_interleave(s, 0).repeat_interleave(s, 1);
   };
   return {-bound(-padded), bound(padded)};
 }
@@ -44,6 +50,7 @@ struct Data {
   sky::Degradation degrade;
 };
 
+/// T of the members [N, H, W], float64; one map for the sampler "mean".
 at::Tensor sample_members(const Prepared& p, Model& model, const EnhanceOptions& o, const Layout& layout) {
   const std::int64_t s = layout.padding, bottom = layout.state_height - layout.height - s, right = layout.state_width - layout.width - s;
   const at::Device device = model.network->parameters().front().tensor.device();
@@ -70,23 +77,21 @@ at::Tensor sample_members(const Prepared& p, Model& model, const EnhanceOptions&
   return t;
 }
 
-/// Makes each member agree with the data (plus a noise draw of its own in beam mode), in place.
-void make_consistent(at::Tensor& t, const Data& data, const at::Tensor& sigma, const Observation& observation, std::uint64_t seed) {
-  if (observation.block_mode()) {
-    t = project_blocks(t, data.q, observation.sampling.factor);
-    return;
+/// Makes each member agree with the data plus a noise draw of its own (beam mode), in place.
+void make_consistent(at::Tensor& t, const Data& data, const BeamSolve& solve, std::uint64_t seed) {
+  const auto one = [&](std::int64_t i) {
+    const at::Tensor draw = kernels::normal_noise({1, 1, data.q.size(0), data.q.size(1)}, {seed, Purpose::data_noise, {static_cast<std::uint64_t>(i)}});
+    t[i].copy_(solve_beam(t[i], data.q + data.noise * draw.to(at::kDouble).view(data.q.sizes()), data.degrade, solve).t);
+  };
+  // Members beside each other where they fit; threads inside a member otherwise. The result is the same.
+  if (beam_solve_bytes(data.degrade) * at::get_num_threads() < kSolvesAtOnceBytes) {
+    at::parallel_for(0, t.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
+      const c10::NoGradGuard no_grad;
+      for (std::int64_t i = begin; i < end; ++i) one(i);
+    });
+  } else {
+    for (std::int64_t i = 0; i < t.size(0); ++i) one(i);
   }
-  at::parallel_for(0, t.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
-    const c10::NoGradGuard no_grad;
-    for (std::int64_t i = begin; i < end; ++i) {
-      const at::Tensor draw = kernels::normal_noise({1, 1, data.q.size(0), data.q.size(1)}, {seed, Purpose::data_noise, {static_cast<std::uint64_t>(i)}});
-      BeamSolve solve;
-      solve.noise = data.noise;
-      solve.sigma = sigma;
-      solve.weight = data.weight;
-      t[i].copy_(solve_beam(t[i], data.q + data.noise * draw.to(at::kDouble).view(data.q.sizes()), data.degrade, solve));
-    }
-  });
 }
 
 /// Prior standard deviation of the correction: the ensemble's own, smoothed over 2 pixels and floored; for a single member the
@@ -115,10 +120,13 @@ Layout plan_layout(std::int64_t lr_height, std::int64_t lr_width, std::int64_t f
   return l;
 }
 
-double peak_memory_bytes(const Layout& l, const EnhanceOptions& o) {
+double peak_memory_bytes(const Layout& l, const EnhanceOptions& o, const Sampling& sampling) {
   const double output = static_cast<double>(l.height * l.width), state = static_cast<double>(l.state_height * l.state_width);
   const double window = static_cast<double>(l.batch * l.rows.tile * l.columns.tile);
-  return 3e8 + output * 8 * (static_cast<double>(o.members) + 14) + state * 4 * (6 * static_cast<double>(l.members_at_once) + 8) + window * 260;
+  // The members are held twice at the end: in T and in the map's unit.
+  const double maps = output * 8 * (2 * static_cast<double>(o.members) + 14), network = state * 4 * (6 * static_cast<double>(l.members_at_once) + 8) + window * 260;
+  const double one = sampling.beam_in > 0 && o.consistency ? beam_solve_bytes({l.height, l.width, sampling.difference_sigma(), sampling.factor}) : 0;
+  return 3e8 + maps + std::max(network, std::max(one, std::min(one * at::get_num_threads(), kSolvesAtOnceBytes)));
 }
 
 Enhanced enhance_map(const Observation& observation, const at::Tensor& missing, Model& model, const EnhanceOptions& o) {
@@ -131,34 +139,45 @@ Enhanced enhance_map(const Observation& observation, const at::Tensor& missing, 
   const Data data{(observation.lr - p.transform.m) / p.transform.a, observation.noise / p.transform.a, missing.logical_not().to(at::kDouble),
                   sky::Degradation(out.layout.height, out.layout.width, sampling.difference_sigma(), sampling.factor)};
 
-  at::Tensor t = sample_members(p, model, o, out.layout);
-  // A map without contrast has no scale to add detail at: what is added is rounding, and is left out.
-  if (observation.lr.max().item<double>() == observation.lr.min().item<double>()) t.zero_();
+  const bool one = o.sampler.name == "mean", block = observation.block_mode();
+  // A map without contrast has no scale to add detail at.
+  const bool flat = observation.lr.max().item<double>() == observation.lr.min().item<double>();
+  at::Tensor t = flat ? at::zeros({one ? 1 : o.members, out.layout.height, out.layout.width}, at::kDouble) : sample_members(p, model, o, out.layout);
   const auto [low, high] = bounds(data.q, sampling.factor);
-  t = at::minimum(at::maximum(t, low), high);
-  const at::Tensor sigma = observation.block_mode() ? at::Tensor() : correction_sigma(t, p);
-  const bool one = o.sampler.name == "mean";
-  at::Tensor average;
-  if (one) {
-    average = t[0];
-  } else {
-    if (o.consistency) make_consistent(t, data, sigma, observation, o.seed);
-    average = t.mean(0);
+  const auto bounded = [&](const at::Tensor& x) { return at::minimum(at::maximum(x, low), high); };
+  t = bounded(t);
+  BeamSolve solve;
+  if (!block) {
+    solve.noise = data.noise;
+    solve.weight = data.weight;
+    solve.low = low;
+    solve.high = high;
+    solve.sigma = correction_sigma(t, p);
   }
-  if (o.consistency) {
-    if (observation.block_mode()) {
-      average = project_blocks(average, data.q, sampling.factor);
+  if (o.consistency && !one) {
+    if (block) {
+      t = project_blocks(t, data.q, sampling.factor);
     } else {
-      BeamSolve solve;
-      solve.noise = data.noise;
-      solve.sigma = sigma;
-      solve.weight = data.weight;
-      solve.correlation = 2;
-      average = solve_beam(average, data.q, data.degrade, solve);
+      make_consistent(t, data, solve, o.seed);
     }
   }
+  at::Tensor average = t.mean(0);
+  if (!one && !flat) {
+    EnhanceOptions evaluation = o;
+    evaluation.sampler.name = "mean";
+    evaluation.progress = nullptr;
+    const auto n = static_cast<double>(t.size(0));
+    average = (n * average + kEvaluationIsWorth * bounded(sample_members(p, model, evaluation, out.layout)[0])) / (n + kEvaluationIsWorth);
+  }
+  if (o.consistency && block) {
+    average = project_blocks(average, data.q, sampling.factor);
+  } else if (o.consistency) {
+    const BeamSolution solved = solve_beam(average, data.q, data.degrade, solve);
+    average = solved.t;
+    out.degraded = p.transform.m + p.transform.a * solved.degraded;
+  }
   out.mean = p.transform.inverse(average);
-  out.degraded = data.degrade.apply(out.mean);
+  if (!out.degraded.defined()) out.degraded = data.degrade.apply(out.mean);
   if (!observation.block_mode()) out.chi2 = chi_square(average, data.q, data.degrade, data.noise, data.weight);
   if (one) return out;
   if (!observation.block_mode()) {

@@ -36,8 +36,8 @@ struct Layout {
 /// Throws Error(usage) for a tile or overlap that cannot be.
 Layout plan_layout(std::int64_t lr_height, std::int64_t lr_width, std::int64_t factor, const diffusion::Denoiser& network, const EnhanceOptions& options);
 
-/// Bytes the state, the members and the network's activations take at their peak; an estimate.
-double peak_memory_bytes(const Layout& layout, const EnhanceOptions& options);
+/// Bytes the state, the members, the network's activations and the beam solves take at their peak; an estimate.
+double peak_memory_bytes(const Layout& layout, const EnhanceOptions& options, const Sampling& sampling);
 
 /// All maps float64, in the observation's unit; [H, W] unless stated.
 struct Enhanced {
@@ -45,7 +45,7 @@ struct Enhanced {
   at::Tensor members;    ///< [N, H, W]; undefined for the sampler "mean"
   at::Tensor std;        ///< sample standard deviation of the members; undefined for fewer than 2
   at::Tensor prior;      ///< ensemble variance over the variance of the detail added to U, in T, 0..1; undefined for fewer than 2
-  at::Tensor degraded;   ///< D mean, [h, w]
+  at::Tensor degraded;   ///< D mean, [h, w]; in beam mode with the light from beyond the border that the solve found
   std::optional<double> chi2;         ///< of the mean (beam mode)
   std::optional<double> member_chi2;  ///< mean over members
   metrics::Transform transform;

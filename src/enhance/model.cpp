@@ -61,6 +61,7 @@ void require_weights_for(const diffusion::EdmConfig& config, const dist::TensorF
   double held = 0, needed = 0;
   for (const auto& [name, tensor] : file.tensors) held += static_cast<double>(tensor.numel());
   for (const std::int64_t w : config.widths) needed += 18.0 * static_cast<double>(config.blocks * w * w);
+  needed += 18.0 * static_cast<double>(config.middle_blocks * config.widths.back() * config.widths.back());
   if (needed > held) throw Error(ExitCode::bad_data, "the network described there is larger than the file's weights");
 }
 

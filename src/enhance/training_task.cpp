@@ -42,26 +42,34 @@ at::Tensor training_sigmas(const DenoisingOptions& o, std::int64_t step, std::in
 }
 
 DenoisingTask::DenoisingTask(const DenoisingOptions& options, const at::Device& device, at::ScalarType dtype) : options_(options), device_(device) {
-  diffusion::EdmConfig config = options.network;
   if (options.init.empty()) {
-    log::info("Measuring the residual's scale on " + std::to_string(options.calibration_fields) + " synthetic fields");
-    const Calibration c = calibrate(options.fields, options.seed ^ 0xCA11B8A7Eu, options.calibration_fields);
-    scale_ = c.scale;
-    config.band_rms = c.band_rms;
-    network_ = std::make_unique<diffusion::EdmNetwork>(config, options.seed, device, dtype);
+    network_ = std::make_unique<diffusion::EdmNetwork>(options.network, options.seed, device, dtype);
   } else {
-    Model model = load_model(options.init, device, dtype);
-    const Calibration c = calibrate(options.fields, options.seed ^ 0xCA11B8A7Eu, options.calibration_fields);
-    scale_ = c.scale;
-    config = model.network->config();
-    config.band_rms = c.band_rms;
-    network_ = std::make_unique<diffusion::EdmNetwork>(config, options.seed, device, dtype);
-    const auto from = model.network->parameters(), to = network_->parameters();
-    for (std::size_t i = 0; i < to.size(); ++i) to[i].tensor.copy_(from[i].tensor);
+    network_ = load_model(options.init, device, dtype).network;
   }
   check(options, *network_);
   network_->after_update();
   for (const diffusion::NamedTensor& p : network_->parameters()) p.tensor.requires_grad_(true);
+}
+
+nlohmann::json DenoisingTask::state() const { return {{"residual_scale", scale_.to_json()}, {"band_rms", network_->config().band_rms}}; }
+
+void DenoisingTask::prepare(const nlohmann::json* state) {
+  if (state == nullptr) {
+    log::info("Measuring the residual's scale on " + std::to_string(options_.calibration_fields) + " synthetic fields");
+    const Calibration c = calibrate(options_.fields, options_.seed ^ 0xCA11B8A7Eu, options_.calibration_fields);
+    scale_ = c.scale;
+    network_->set_band_rms(c.band_rms);
+    return;
+  }
+  try {
+    scale_ = ResidualScale::from_json(state->at("residual_scale"));
+    nlohmann::json config = network_->config().to_json();
+    config["band_rms"] = state->at("band_rms");
+    network_->set_band_rms(diffusion::EdmConfig::from_json(config).band_rms);
+  } catch (const nlohmann::json::exception& e) {
+    throw Error(ExitCode::bad_data, std::string("The checkpoint lacks the model's constants: ") + e.what());
+  }
 }
 
 std::vector<std::pair<std::string, at::Tensor>> DenoisingTask::parameters() {
@@ -122,7 +130,7 @@ nlohmann::json DenoisingTask::description() const {
 std::string DenoisingTask::fingerprint() const {
   nlohmann::json all = description();
   all["network"] = network_->config().to_json();
-  all["scale"] = scale_.to_json();
+  all["network"].erase("band_rms");  // measured, and kept in state()
   all["factor"] = options_.fields.factor;
   return all.dump();
 }

@@ -22,7 +22,7 @@ struct DenoisingOptions {
 
 class DenoisingTask : public train::Task {
  public:
-  /// Measures the model's constants (or takes them from `init`) and builds the network.
+  /// Builds the network, with the weights of `init` if there is one. prepare() gives the model its constants.
   DenoisingTask(const DenoisingOptions& options, const at::Device& device, at::ScalarType dtype);
 
   std::vector<std::pair<std::string, at::Tensor>> parameters() override;
@@ -30,6 +30,8 @@ class DenoisingTask : public train::Task {
   at::Tensor loss(std::int64_t step, std::int64_t first, std::int64_t count, std::int64_t batch) override;
   void after_update() override { network_->after_update(); }
   void save_model(const std::string& path, const std::vector<at::Tensor>& averaged, std::int64_t step, std::int64_t samples) override;
+  nlohmann::json state() const override;
+  void prepare(const nlohmann::json* state) override;
   std::string fingerprint() const override;
 
  private:

@@ -85,9 +85,10 @@ std::string describe_hdus(fitsfile* file, bool* healpix) {
 [[noreturn]] void throw_no_image(fitsfile* file, const std::string& what) {
   bool healpix = false;
   const std::string hdus = describe_hdus(file, &healpix);
-  throw Error(ExitCode::bad_data, what + "; its HDUs: " + hdus,
-              healpix ? "a HEALPix map: project it to a flat map first, e.g. with cirrus-data cut"
-                      : "choose another with --hdu");
+  throw Error(
+      ExitCode::bad_data, what + "; its HDUs: " + hdus,
+      healpix ? "a HEALPix map: project it to a flat map first, e.g. with reproject_from_healpix of Python's reproject"
+              : "choose another with --hdu");
 }
 
 /// Moves to the HDU that `hdu` names: a number, an EXTNAME, or EXTNAME,EXTVER.

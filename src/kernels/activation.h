@@ -22,19 +22,19 @@ at::Tensor act(const at::Tensor& x);
 at::Tensor scale_act(const at::Tensor& x, const at::Tensor& scale);
 /// (x / rms over channels, act of it). x: [N, C, H, W].
 std::pair<at::Tensor, at::Tensor> pixel_norm_act(const at::Tensor& x);
-/// (concatenation of wa * a and wb * b along channels, act of it), weighted so that both contribute equal magnitude.
-std::pair<at::Tensor, at::Tensor> cat_act(const at::Tensor& a, const at::Tensor& b);
 /// ((1 - t) a + t b) / sqrt((1 - t)^2 + t^2). a, b: [N, C, H, W].
 at::Tensor mp_sum(const at::Tensor& a, const at::Tensor& b, double t);
 
-/// Weights wa, wb of cat_act for channel counts ca, cb (Eq. 103 with t = 1/2).
+/// Weights wa, wb of a concatenation of ca and cb channels with which both contribute equal magnitude (Eq. 103 with t =
+/// 1/2).
 std::pair<double, double> cat_weights(std::int64_t ca, std::int64_t cb);
+/// Weights of a and b in mp_sum.
+std::pair<double, double> sum_weights(double t);
 
 namespace reference {
 at::Tensor act(const at::Tensor& x);
 at::Tensor scale_act(const at::Tensor& x, const at::Tensor& scale);
 std::pair<at::Tensor, at::Tensor> pixel_norm_act(const at::Tensor& x);
-std::pair<at::Tensor, at::Tensor> cat_act(const at::Tensor& a, const at::Tensor& b);
 at::Tensor mp_sum(const at::Tensor& a, const at::Tensor& b, double t);
 }  // namespace reference
 

@@ -20,6 +20,7 @@
 namespace cirrus::train {
 
 nlohmann::json Task::state() const { return nlohmann::json::object(); }
+void Task::prepare(const nlohmann::json*) {}
 
 namespace {
 
@@ -43,6 +44,7 @@ public:
                       " was made with another configuration",
                   "resume with the configuration of that run (steps, cooldown and checkpoint settings may change), or "
                   "use a new --out");
+    task_.prepare(&c.state);
     c10::NoGradGuard no_grad;
     const dist::TensorFile file{c.tensors, {}, out_.string()};
     for (std::size_t i = 0; i < named_.size(); ++i) {
@@ -153,14 +155,15 @@ Outcome run_training(Task& task, device::Device& device, const dist::World& worl
   check(options);
   dist::require_single(world, "Training");
   Run run(task, options, out, world);
-  if (resume) {
-    if (const auto checkpoint = dist::load_newest_checkpoint(out / "checkpoints")) {
-      run.restore(*checkpoint);
-      log::info("Resuming from step " + std::to_string(run.step()));
-    } else {
-      log::warning("No checkpoint in " + (out / "checkpoints").string() + ": starting from step 0");
-    }
+  const auto checkpoint = resume ? dist::load_newest_checkpoint(out / "checkpoints") : std::nullopt;
+  if (checkpoint) {
+    run.restore(*checkpoint);
+    log::info("Resuming from step " + std::to_string(run.step()));
+  } else {
+    if (resume) log::warning("No checkpoint in " + (out / "checkpoints").string() + ": starting from step 0");
+    task.prepare(nullptr);
   }
+  if (!options.config.empty()) write_text(out / "config.toml", options.config, true);
   RecordFile records(out / "train.jsonl", run.step());
   Progress progress("training", std::max<std::int64_t>(options.steps - run.step(), 0), "steps");
   double last_checkpoint = started, record_start = steady_seconds(), data_seconds = 0;

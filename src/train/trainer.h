@@ -21,6 +21,7 @@ struct TrainerOptions {
   int keep = 2;                       ///< checkpoints kept
   std::int64_t record_steps = 50;     ///< steps between lines of train.jsonl
   double time_limit = 0;              ///< seconds of wall time of this run; 0: none
+  std::string config;                 ///< kept as config.toml in the run's folder, once a checkpoint is accepted
 };
 
 enum class Outcome { finished, stopped };

@@ -40,6 +40,7 @@ BOOST_FIXTURE_TEST_CASE(each_kind_of_failure_has_its_code_and_says_what_to_do, F
   fails(64, {"degrade", "map.fits", "--facto", "4"}, "did you mean --factor?");
   fails(64, {"degrade", "map.fits", "--factor", "four"}, "--factor four: not a whole number");
   fails(64, {"degrade", "map.fits", "--beam-out", "big"}, "big");
+  fails(65, {"degrade", "map.fits", "--beam-out", "1e9"}, "wider than the map");
   fails(64, {"synth", "-o", "x.fits", "--size", "4"}, "--size 4");
   fails(64, {"synth", "-o", "x.fits", "--family", "cascde"}, "did you mean cascade?");
   fails(65, {"degrade", "text.fits"}, "text.fits");

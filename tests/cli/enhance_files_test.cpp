@@ -24,7 +24,7 @@ struct FileCase {
   Conserves conserves = Conserves::mean;
   std::string hdu{};
   std::int64_t plane = 0;
-  bool big = false;  ///< factor 2 alone, in the slow suite
+  bool big = false;  ///< in the slow suite
 };
 
 // clang-format off
@@ -143,13 +143,12 @@ void check_map(const FileCase& c, std::int64_t factor, const std::string& input_
                         [](std::uint8_t a, double b) { return static_cast<double>(a) == b; }));
   const fits::Image residual = fits::read_image(output_path, {.hdu = "RESIDUAL"});
   BOOST_TEST(residual.width == in.width);
+  double peak = sigma, largest = 0;
+  for (const double v : in.pixels)
+    if (v > peak) peak = v;  // NaN is not
   for (const double r : residual.pixels)
-    if (std::isfinite(r) && std::abs(r) > 1e-5 * std::max(sigma, std::abs(*std::max_element(
-                                                                     in.pixels.begin(), in.pixels.end(),
-                                                                     [](double a, double b) { return !(a >= b); })))) {
-      BOOST_ERROR("RESIDUAL holds " << r);
-      break;
-    }
+    if (std::abs(r) > largest) largest = std::abs(r);
+  BOOST_TEST(largest <= 1e-5 * peak, "RESIDUAL holds " << largest);
 
   // Sky coordinates of corners, edges and centre.
   const double f = static_cast<double>(factor);
@@ -186,10 +185,10 @@ void run_files(bool big) {
   for (const FileCase& c : kFiles) {
     if (c.big != big) continue;
     for (const std::int64_t factor : {2, 4}) {
-      if (factor == 4 && (big || c.refused != 0)) continue;
+      if (factor == 4 && c.refused != 0) continue;
       const std::string input = data + c.file;
-      std::vector<std::string> words{input,  "-o",       "out.fits", "--overwrite", "--beam",    "none", "--sampler",
-                                     "mean", "--no-png", "--dtype",  "fp32",        "--threads", "1"};
+      std::vector<std::string> words{input,       "-o",   "out.fits", "--overwrite", "--beam", "none",
+                                     "--sampler", "mean", "--no-png", "--dtype",     "fp32"};
       for (const auto& more : {model_flags(folder, factor), c.flags})
         words.insert(words.end(), more.begin(), more.end());
       std::filesystem::remove(folder.at("out.fits"));

@@ -81,6 +81,8 @@ BOOST_FIXTURE_TEST_CASE(files_that_are_no_maps, Hostile) {
   fails(65, {"nan.fits"}, "no pixel");
   fails(65, {"cube.fits"}, "--all-planes");
   fails(65, {"nan_cube.fits", "--all-planes"}, "no pixel");
+  make_map("beam.fits", 8, 8, "BMAJ    = 1e9\nBMIN    = 1e9\n");  // memory must not grow with what a header says
+  fails(65, {"beam.fits"}, "BMAJ");
   fails(65, {"folder.fits"}, "folder");
   fails(66, {"absent.fits"}, "absent.fits");
   fails(66, {"@absent.txt"}, "absent.txt");
@@ -130,6 +132,7 @@ BOOST_FIXTURE_TEST_CASE(each_kind_of_mistake_has_its_code_and_a_remedy, Hostile)
   fails(64, {"map.fits", "--overlap", "half"}, "--overlap");
   fails(64, {"map.fits", "--beam", "wide"}, "wide");
   fails(64, {"map.fits", "--beam", "0"}, "positive");
+  fails(65, {"map.fits", "--beam", "1e5"}, "pixels wide");
   fails(64, {"map.fits", "--beam", "none", "--beam-out", "3"}, "--beam-out");
   fails(64, {"map.fits", "--beam", "20", "--noise", "loud"}, "positive number");
   fails(64, {"map.fits", "--members", "0"}, "--members 0");
@@ -236,7 +239,7 @@ BOOST_AUTO_TEST_SUITE(enhance_interrupted)
 
 BOOST_FIXTURE_TEST_CASE(while_sampling_nothing_is_left, Hostile) {
   make_map("large.fits", 64, 64);
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     settings.signal_after_first_output = signal;
     const std::size_t before = files();
     const Outcome outcome = enhance({"large.fits", "--beam", "none", "--members", "64", "--steps", "200"});

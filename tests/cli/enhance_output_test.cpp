@@ -23,6 +23,12 @@ struct Folder : EnhanceFolder {
     words.push_back("--json");
     return json::parse(done(words).out);
   }
+  /// map.fits as 64-bit floats.
+  void make_double(const std::string& name) {
+    const fits::Image map = image("map.fits");
+    const fits::OutputHdu hdu{"", map.header, std::span(map.pixels), {map.width, map.height}};
+    fits::write_images(at(name).string(), {&hdu, 1}, {.overwrite = true});
+  }
 };
 
 std::vector<std::string> hdu_names(const std::string& path) {
@@ -134,13 +140,15 @@ BOOST_FIXTURE_TEST_CASE(a_chosen_output_beam_changes_per_beam_values_with_their_
 }
 
 BOOST_FIXTURE_TEST_CASE(output_is_float32_or_float64_or_compressed_without_loss, Folder) {
+  make_double("wide.fits");
   done({"map.fits", "--beam", "none", "--no-png", "-o", "plain.fits"});
-  done({"map.fits", "--beam", "none", "--no-png", "--double", "-o", "double.fits"});
+  done({"wide.fits", "--beam", "none", "--no-png", "-o", "narrow.fits"});
+  done({"wide.fits", "--beam", "none", "--no-png", "--double", "-o", "double.fits"});
   done({"map.fits", "--beam", "none", "--no-png", "--compress", "-o", "small.fits"});
   done({"map.fits", "--beam", "none", "--no-png", "-o", "zipped.fits.gz"});
   const fits::Image plain = image("plain.fits"), wide = image("double.fits");
   BOOST_TEST(plain.bitpix == -32);
-  BOOST_TEST(wide.bitpix == -64);
+  BOOST_TEST((image("narrow.fits").bitpix == -32 && wide.bitpix == -64));
   BOOST_TEST(largest_difference(plain.pixels, wide.pixels) < 1e-6);
   BOOST_TEST(largest_difference(fits::block_mean(wide.pixels, 48, 40, 4), image("map.fits").pixels) < 1e-12);
   BOOST_TEST((image("small.fits").pixels == plain.pixels));
@@ -148,6 +156,10 @@ BOOST_FIXTURE_TEST_CASE(output_is_float32_or_float64_or_compressed_without_loss,
   BOOST_TEST((image("zipped.fits.gz").pixels == plain.pixels));
   BOOST_TEST(bytes("zipped.fits.gz").starts_with("\x1f\x8b"));
   BOOST_TEST(!fs::exists(at("plain.png")));
+  // A map of 32-bit floats has no more digits to give.
+  BOOST_TEST(contains(done({"map.fits", "--beam", "none", "--no-png", "--double", "-o", "same.fits"}).err,
+                      "--double has no effect"));
+  BOOST_TEST(image("same.fits").bitpix == -32);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
@@ -336,6 +348,7 @@ BOOST_FIXTURE_TEST_CASE(a_dry_run_tells_size_time_and_memory_and_writes_nothing,
   for (const char* part : {"48 x 40", "Tflop", "of network time", "GB of memory", "nothing written"})
     BOOST_TEST(contains(outcome.out, part), outcome.out);
   BOOST_TEST(files() == 1u);
+  make_double("map.fits");
   const json j = as_json({"map.fits", "--beam", "none", "--dry-run", "--save-members", "--double"});
   BOOST_TEST(j["estimated_seconds"].get<double>() > 0);
   BOOST_TEST(j["memory_bytes"].get<double>() > 0);

@@ -54,6 +54,7 @@ inline Outcome run(const std::string& program, const std::vector<std::string>& w
     for (const char* key :
          {"CIRRUS_SEED", "CIRRUS_DEVICE", "CIRRUS_JSON", "CIRRUS_STRICT", "NO_COLOR", "SOURCE_DATE_EPOCH"})
       unsetenv(key);
+    for (const int signal : {SIGINT, SIGHUP}) ::signal(signal, SIG_DFL);  // a test run in the background ignores them
     for (const auto& [name, value] : settings.environment) setenv(name.c_str(), value.c_str(), 1);
     dup2(open((scratch / "in").c_str(), O_RDONLY), STDIN_FILENO);
     dup2(pipe_ends[1], STDOUT_FILENO);

@@ -235,7 +235,10 @@ BOOST_AUTO_TEST_CASE(a_large_map_is_cut_into_tiles_of_bounded_memory) {
   BOOST_TEST(layout.tiles() > 1);
   BOOST_TEST(layout.rows.tile * layout.columns.tile * layout.batch < 3'000'000);
   BOOST_TEST(layout.members_at_once == 1);
-  BOOST_TEST(peak_memory_bytes(layout, {}) < 20e9);
+  BOOST_TEST(peak_memory_bytes(layout, {}, {4, 9.2, 2.3}) < 24e9);
+  EnhanceOptions one;
+  one.members = 1;
+  BOOST_TEST(peak_memory_bytes(layout, one, {4, 9.2, 2.3}) < 14e9);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,8 +1,10 @@
-// The fused pointwise operators against their reference compositions, forward and backward, in float32 and bfloat16.
+// The fused pointwise operators (activation.h, join.h) against their reference compositions, forward and backward, in
+// float32 and bfloat16.
 #include "kernels/activation.h"
 
 #include <cmath>
 
+#include "kernels/join.h"
 #include "tests/kernels/differentiation.h"
 
 namespace {
@@ -15,6 +17,8 @@ struct Shape {
 };
 // Odd counts, one channel, one pixel, and one with more values than a thread's smallest piece.
 const std::vector<Shape> kShapes{{2, 5, 3, 7}, {1, 33, 8, 8}, {3, 1, 5, 4}, {2, 7, 1, 1}, {2, 96, 17, 16}};
+
+constexpr std::array<double, 3> kSum{0.7, -0.4, 0.6};
 
 Tensors pair(std::pair<at::Tensor, at::Tensor> p) { return {p.first, p.second}; }
 
@@ -48,16 +52,36 @@ const std::vector<Subject>& subjects() {
        [](const Tensors& t) { return pair(kernels::reference::pixel_norm_act(t[0])); },
        [](const Shape& s) { return Tensors{field(s, 4)}; },
        [](const Tensors& t) { return kernels::reference::pixel_norm_act(t[0]).first; }, 0.1},
-      {"cat_act", [](const Tensors& t) { return pair(kernels::cat_act(t[0], t[1])); },
-       [](const Tensors& t) { return pair(kernels::reference::cat_act(t[0], t[1])); },
-       [](const Shape& s) {
-         return Tensors{field(s, 5), field({s.n, 2 * s.c + 1, s.h, s.w}, 6)};
-       },
-       [](const Tensors& t) { return kernels::reference::cat_act(t[0], t[1]).first; }, 0.05},
       {"mp_sum", [](const Tensors& t) { return Tensors{kernels::mp_sum(t[0], t[1], 0.3)}; },
        [](const Tensors& t) { return Tensors{kernels::reference::mp_sum(t[0], t[1], 0.3)}; },
        [](const Shape& s) {
          return Tensors{field(s, 7), field(s, 8)};
+       },
+       nullptr, 1e-6},
+      // The join's kernels take their argument in float32 from what they are given, so that no kink is hit.
+      {"upsample_cat_act by 1", [](const Tensors& t) { return Tensors{kernels::upsample_cat_act(t[0], t[1])}; },
+       [](const Tensors& t) { return Tensors{kernels::reference::upsample_cat_act(t[0], t[1])}; },
+       [](const Shape& s) {
+         return Tensors{field(s, 5), field({s.n, 2 * s.c + 1, s.h, s.w}, 6)};
+       },
+       nullptr, 1e-6},
+      {"upsample_cat_act by 2", [](const Tensors& t) { return Tensors{kernels::upsample_cat_act(t[0], t[1])}; },
+       [](const Tensors& t) { return Tensors{kernels::reference::upsample_cat_act(t[0], t[1])}; },
+       [](const Shape& s) {
+         return Tensors{field({s.n, s.c + 3, s.h, s.w}, 5), field({s.n, s.c, 2 * s.h, 2 * s.w}, 6)};
+       },
+       nullptr, 1e-6},
+      {"upsample_sum by 1", [](const Tensors& t) { return Tensors{kernels::upsample_sum(t[0], t[1], t[2], kSum)}; },
+       [](const Tensors& t) { return Tensors{kernels::reference::upsample_sum(t[0], t[1], t[2], kSum)}; },
+       [](const Shape& s) {
+         return Tensors{field(s, 14), field(s, 15), field(s, 16)};
+       },
+       nullptr, 1e-6},
+      {"upsample_sum by 2", [](const Tensors& t) { return Tensors{kernels::upsample_sum(t[0], t[1], t[2], kSum)}; },
+       [](const Tensors& t) { return Tensors{kernels::reference::upsample_sum(t[0], t[1], t[2], kSum)}; },
+       [](const Shape& s) {
+         const Shape fine{s.n, s.c, 2 * s.h, 2 * s.w};
+         return Tensors{field(s, 14), field(fine, 15), field(fine, 16)};
        },
        nullptr, 1e-6}};
   return all;
@@ -108,9 +132,9 @@ BOOST_AUTO_TEST_CASE(fused_operators_equal_their_references_in_bfloat16) {
       if (s.argument) keep = ((s.argument(inputs).abs() - 3).abs() > 0.02).all(1, true).to(at::kDouble);
       if (shape.c < 50) BOOST_TEST(keep.mean().item<double>() > 0.3);  // few pixels are near a kink
       for (std::size_t k = 0; k < exact.gradients.size(); ++k) {
-        const bool scales = exact.gradients[k].dim() == 2;
-        check_close(scales ? fused.gradients[k] : fused.gradients[k] * keep,
-                    scales ? exact.gradients[k] : exact.gradients[k] * keep, 0.0040, scales ? 1e-3 : s.bf16_gradient,
+        const bool scales = exact.gradients[k].dim() == 2, masked = s.argument && !scales;
+        check_close(masked ? fused.gradients[k] * keep : fused.gradients[k],
+                    masked ? exact.gradients[k] * keep : exact.gradients[k], 0.0040, scales ? 1e-3 : s.bf16_gradient,
                     what + ", gradient");
       }
     }
@@ -200,19 +224,17 @@ BOOST_AUTO_TEST_CASE(the_activation_is_hardswish_at_unit_rms) {
 }
 
 BOOST_AUTO_TEST_CASE(unit_variance_in_is_unit_variance_out) {
-  const at::Tensor a = normals({2, 48, 32, 32}, 11).to(at::kFloat), b = normals({2, 16, 32, 32}, 12).to(at::kFloat);
+  const at::Tensor a = normals({2, 48, 32, 32}, 11).to(at::kFloat);
   const auto mean_square = [](const at::Tensor& x) { return x.to(at::kDouble).square().mean().item<double>(); };
   // The mean of 32768 or more squares with a spread of at most 3: 4 standard errors are 0.07.
   const auto tolerance = boost::test_tools::tolerance(0.07);
   BOOST_TEST(mean_square(kernels::act(a)) == 1, tolerance);
   BOOST_TEST(mean_square(kernels::scale_act(a, at::ones({2, 48}))) == 1, tolerance);
   BOOST_TEST(mean_square(kernels::mp_sum(a, normals(a.sizes(), 13).to(at::kFloat), 0.3)) == 1, tolerance);
-  const auto [cat, activated] = kernels::cat_act(a, b);
-  BOOST_TEST(mean_square(cat) == 1, tolerance);
-  BOOST_TEST(mean_square(activated) == 1, tolerance);
-  // Both parts of a concatenation bring the same total, whatever their channels.
-  BOOST_TEST(cat.narrow(1, 0, 48).square().sum().item<double>() == cat.narrow(1, 48, 16).square().sum().item<double>(),
-             tolerance);
+  // Both parts of a concatenation bring the same total, whatever their channels, and together unit magnitude.
+  const auto [wa, wb] = kernels::cat_weights(48, 16);
+  BOOST_TEST(48 * wa * wa == 16 * wb * wb, boost::test_tools::tolerance(1e-12));
+  BOOST_TEST(48 * wa * wa + 16 * wb * wb == 64, boost::test_tools::tolerance(1e-12));
 
   const auto [normed, act_normed] = kernels::pixel_norm_act(37 * a);
   // Each pixel has mean square 1 over its channels, up to float32 and epsilon.
@@ -231,8 +253,14 @@ BOOST_AUTO_TEST_CASE(operands_that_do_not_fit_are_refused) {
   const at::Tensor a = at::zeros({1, 4, 3, 3});
   BOOST_CHECK_THROW(kernels::mp_sum(a, at::zeros({1, 4, 3, 2}), 0.3), c10::Error);
   BOOST_CHECK_THROW(kernels::mp_sum(a, a.to(at::kBFloat16), 0.3), c10::Error);
-  BOOST_CHECK_THROW(kernels::cat_act(a, at::zeros({1, 4, 2, 3})), c10::Error);
-  BOOST_CHECK_THROW(kernels::cat_act(a, a.to(at::kBFloat16)), c10::Error);
+  // Pixels that are not repeated once or twice, in both directions alike.
+  for (const at::Tensor& fine : {at::zeros({1, 4, 2, 3}), at::zeros({1, 4, 6, 3}), at::zeros({1, 4, 7, 6}),
+                                 at::zeros({1, 4, 9, 9}), at::zeros({2, 4, 6, 6}), a.to(at::kBFloat16)}) {
+    BOOST_CHECK_THROW(kernels::upsample_cat_act(a, fine), c10::Error);
+    BOOST_CHECK_THROW(kernels::upsample_sum(a, fine, fine, kSum), c10::Error);
+  }
+  BOOST_CHECK_THROW(kernels::upsample_sum(a, a, at::zeros({1, 4, 6, 6}), kSum), c10::Error);
+  BOOST_CHECK_THROW(kernels::upsample_sum(a, at::zeros({1, 5, 3, 3}), at::zeros({1, 5, 3, 3}), kSum), c10::Error);
   BOOST_CHECK_THROW(kernels::scale_act(a, at::zeros({1, 3})), c10::Error);
 }
 

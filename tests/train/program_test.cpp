@@ -134,10 +134,22 @@ BOOST_AUTO_TEST_CASE(the_time_limit_ends_with_75) {
 BOOST_AUTO_TEST_CASE(another_configuration_is_refused_with_78) {
   const Folder folder;
   BOOST_TEST_REQUIRE(run("cirrus", folder.words("run", 2)).code == 0);
+  const auto everything = [&] {
+    std::map<std::string, std::string> files;
+    for (const auto& e : fs::recursive_directory_iterator(folder / "run"))
+      if (e.is_regular_file()) files[e.path().string()] = contents(e.path());
+    return files;
+  };
+  const auto before = everything();
+  BOOST_TEST(contains(before.at((folder / "run/config.toml").string()), "steps = 2"));
   const test::Outcome changed =
       run("cirrus", folder.words("run", 4, {"--resume", "--set", "optimizer.learning_rate=0.02"}));
   BOOST_TEST(changed.code == 78);
   BOOST_TEST(contains(changed.err, "another configuration"));
+  BOOST_TEST((everything() == before), "a refused resume changed the run's folder");
+  // Neither does a run that cannot start cost the one it would replace.
+  BOOST_TEST(run("cirrus", folder.words("run", 4, {"--overwrite", "--init", "absent.safetensors"})).code == 66);
+  BOOST_TEST((everything() == before));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -2,7 +2,7 @@
 // arithmetic in float32, vectorised by the compiler for the processor found at run time.
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "kernels/activation.h"
+#include "kernels/hardswish.h"
 #include "kernels/rows.h"
 
 namespace cirrus::kernels {
@@ -12,19 +12,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-constexpr float kGain = static_cast<float>(1.0 / kHardswishRms);
 constexpr std::int64_t kGrain = 16384;  // values a thread takes at least
-
-inline float hardswish(float x) {
-  const float r = std::min(std::max(x + 3.f, 0.f), 6.f);
-  return x * r * (kGain / 6.f);
-}
-/// Derivative of hardswish(x): 0 below -3, 1 above 3, (2x + 3)/6 between.
-inline float hardswish_slope(float x) {
-  const float inner = (2.f * x + 3.f) * (1.f / 6.f);
-  const float v = x < -3.f ? 0.f : (x > 3.f ? 1.f : inner);
-  return v * kGain;
-}
 
 // ---- loops, compiled for several instruction sets
 // --------------------------------------------------------------------------
@@ -79,36 +67,14 @@ inline float hardswish_slope(float x) {
       }                                                                                                                \
     }                                                                                                                  \
   }                                                                                                                    \
-  CIRRUS_DISPATCH void cat_act_forward(const T* a, const T* b, T* x, T* y, std::int64_t rows, std::int64_t ca,         \
-                                       std::int64_t cb, float wa, float wb) {                                          \
-    for (std::int64_t r = 0; r < rows; ++r) {                                                                          \
-      T *xr = x + r * (ca + cb), *yr = y + r * (ca + cb);                                                              \
-      for (std::int64_t j = 0; j < ca; ++j) {                                                                          \
-        const float v = load(a + r * ca + j) * wa;                                                                     \
-        store(xr + j, v);                                                                                              \
-        store(yr + j, hardswish(v));                                                                                   \
-      }                                                                                                                \
-      for (std::int64_t j = 0; j < cb; ++j) {                                                                          \
-        const float v = load(b + r * cb + j) * wb;                                                                     \
-        store(xr + ca + j, v);                                                                                         \
-        store(yr + ca + j, hardswish(v));                                                                              \
-      }                                                                                                                \
-    }                                                                                                                  \
-  }                                                                                                                    \
-  CIRRUS_DISPATCH void cat_act_backward(const T* x, const T* gx, const T* gy, T* da, T* db, std::int64_t rows,         \
-                                        std::int64_t ca, std::int64_t cb, float wa, float wb) {                        \
-    for (std::int64_t r = 0; r < rows; ++r, x += ca + cb, gx += ca + cb, gy += ca + cb) {                              \
-      for (std::int64_t j = 0; j < ca; ++j)                                                                            \
-        store(da + r * ca + j, (load(gx + j) + load(gy + j) * hardswish_slope(load(x + j))) * wa);                     \
-      for (std::int64_t j = 0; j < cb; ++j)                                                                            \
-        store(db + r * cb + j, (load(gx + ca + j) + load(gy + ca + j) * hardswish_slope(load(x + ca + j))) * wb);      \
-    }                                                                                                                  \
-  }                                                                                                                    \
   CIRRUS_DISPATCH void weighted_sum(const T* a, const T* b, T* y, std::int64_t n, float wa, float wb) {                \
     for (std::int64_t i = 0; i < n; ++i) store(y + i, load(a + i) * wa + load(b + i) * wb);                            \
   }                                                                                                                    \
-  CIRRUS_DISPATCH void scaled(const T* x, T* y, std::int64_t n, float w) {                                             \
-    for (std::int64_t i = 0; i < n; ++i) store(y + i, load(x + i) * w);                                                \
+  CIRRUS_DISPATCH void weighted_copies(const T* g, T* da, T* db, std::int64_t n, float wa, float wb) {                 \
+    for (std::int64_t i = 0; i < n; ++i) {                                                                             \
+      store(da + i, load(g + i) * wa);                                                                                 \
+      store(db + i, load(g + i) * wb);                                                                                 \
+    }                                                                                                                  \
   }
 
 CIRRUS_LOOPS(float)
@@ -206,70 +172,28 @@ struct PixelNormAct : Function<PixelNormAct> {
   }
 };
 
-struct CatAct : Function<CatAct> {
-  static variable_list forward(AutogradContext* ctx, const at::Tensor& first, const at::Tensor& second) {
-    const at::Tensor a = channels_last(first), b = channels_last(second);
-    const std::int64_t ca = a.size(1), cb = b.size(1);
-    const at::Tensor x =
-        at::empty({a.size(0), ca + cb, a.size(2), a.size(3)}, a.options(), at::MemoryFormat::ChannelsLast);
-    const at::Tensor y = like_channels_last(x);
-    const auto [wa, wb] = cat_weights(ca, cb);
-    by_dtype(x, [&, wa = static_cast<float>(wa), wb = static_cast<float>(wb)]<typename T>(T*) {
-      parallel(rows_of(x).count, kGrain / (ca + cb), [&](std::int64_t i, std::int64_t end) {
-        cat_act_forward(data<T>(a) + i * ca, data<T>(b) + i * cb, data<T>(x) + i * (ca + cb),
-                        data<T>(y) + i * (ca + cb), end - i, ca, cb, wa, wb);
-      });
-    });
-    ctx->save_for_backward({x});
-    ctx->saved_data["ca"] = ca;
-    return {x, y};
-  }
-  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    const at::Tensor x = ctx->get_saved_variables()[0];
-    const at::Tensor gx = channels_last(grads[0]), gy = channels_last(grads[1]);
-    const std::int64_t ca = ctx->saved_data["ca"].toInt(), cb = x.size(1) - ca;
-    const auto make = [&](std::int64_t c) {
-      return at::empty({x.size(0), c, x.size(2), x.size(3)}, x.options(), at::MemoryFormat::ChannelsLast);
-    };
-    const at::Tensor da = make(ca), db = make(cb);
-    const auto [wa, wb] = cat_weights(ca, cb);
-    by_dtype(x, [&, wa = static_cast<float>(wa), wb = static_cast<float>(wb)]<typename T>(T*) {
-      parallel(rows_of(x).count, kGrain / (ca + cb), [&](std::int64_t i, std::int64_t end) {
-        const std::int64_t at = i * (ca + cb);
-        cat_act_backward(data<T>(x) + at, data<T>(gx) + at, data<T>(gy) + at, data<T>(da) + i * ca,
-                         data<T>(db) + i * cb, end - i, ca, cb, wa, wb);
-      });
-    });
-    return {da, db};
-  }
-};
-
 struct MpSum : Function<MpSum> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& first, const at::Tensor& second, double t) {
     const at::Tensor a = channels_last(first), b = channels_last(second), y = like_channels_last(a);
-    const double norm = 1.0 / std::sqrt((1 - t) * (1 - t) + t * t);
-    ctx->saved_data["wa"] = (1 - t) * norm;
-    ctx->saved_data["wb"] = t * norm;
-    by_dtype(a, [&]<typename T>(T*) {
+    const auto [wa, wb] = sum_weights(t);
+    ctx->saved_data["t"] = t;
+    by_dtype(a, [&, wa = static_cast<float>(wa), wb = static_cast<float>(wb)]<typename T>(T*) {
       parallel(a.numel(), kGrain, [&](std::int64_t i, std::int64_t end) {
-        weighted_sum(data<T>(a) + i, data<T>(b) + i, data<T>(y) + i, end - i, static_cast<float>((1 - t) * norm),
-                     static_cast<float>(t * norm));
+        weighted_sum(data<T>(a) + i, data<T>(b) + i, data<T>(y) + i, end - i, wa, wb);
       });
     });
     return y;
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     const at::Tensor g = channels_last(grads[0]);
-    const auto times = [&](const char* key) {
-      const at::Tensor d = like_channels_last(g);
-      const float w = static_cast<float>(ctx->saved_data[key].toDouble());
-      by_dtype(g, [&]<typename T>(T*) {
-        parallel(g.numel(), kGrain,
-                 [&](std::int64_t i, std::int64_t end) { scaled(data<T>(g) + i, data<T>(d) + i, end - i, w); });
+    const at::Tensor da = like_channels_last(g), db = like_channels_last(g);
+    const auto [wa, wb] = sum_weights(ctx->saved_data["t"].toDouble());
+    by_dtype(g, [&, wa = static_cast<float>(wa), wb = static_cast<float>(wb)]<typename T>(T*) {
+      parallel(g.numel(), kGrain, [&](std::int64_t i, std::int64_t end) {
+        weighted_copies(data<T>(g) + i, data<T>(da) + i, data<T>(db) + i, end - i, wa, wb);
       });
-      return d;
-    };
-    return {times("wa"), times("wb"), at::Tensor()};
+    });
+    return {da, db, at::Tensor()};
   }
 };
 
@@ -286,15 +210,6 @@ at::Tensor scale_act(const at::Tensor& x, const at::Tensor& scale) {
 std::pair<at::Tensor, at::Tensor> pixel_norm_act(const at::Tensor& x) {
   if (!use_cpu_kernel(x)) return reference::pixel_norm_act(x);
   const variable_list out = PixelNormAct::apply(x);
-  return {out[0], out[1]};
-}
-
-std::pair<at::Tensor, at::Tensor> cat_act(const at::Tensor& a, const at::Tensor& b) {
-  TORCH_CHECK(
-      a.scalar_type() == b.scalar_type() && a.size(0) == b.size(0) && a.size(2) == b.size(2) && a.size(3) == b.size(3),
-      "cat_act: ", a.toString(), a.sizes(), " and ", b.toString(), b.sizes());
-  if (!use_cpu_kernel(a)) return reference::cat_act(a, b);
-  const variable_list out = CatAct::apply(a, b);
   return {out[0], out[1]};
 }
 

@@ -8,6 +8,11 @@ std::pair<double, double> cat_weights(std::int64_t ca, std::int64_t cb) {
   return {c / std::sqrt(static_cast<double>(ca)), c / std::sqrt(static_cast<double>(cb))};
 }
 
+std::pair<double, double> sum_weights(double t) {
+  const double norm = 1.0 / std::sqrt((1 - t) * (1 - t) + t * t);
+  return {(1 - t) * norm, t * norm};
+}
+
 namespace reference {
 
 at::Tensor act(const at::Tensor& x) { return at::hardswish(x) / kHardswishRms; }
@@ -21,15 +26,9 @@ std::pair<at::Tensor, at::Tensor> pixel_norm_act(const at::Tensor& x) {
   return {xn, act(xn)};
 }
 
-std::pair<at::Tensor, at::Tensor> cat_act(const at::Tensor& a, const at::Tensor& b) {
-  const auto [wa, wb] = cat_weights(a.size(1), b.size(1));
-  const at::Tensor x = at::cat({a * wa, b * wb}, 1);
-  return {x, act(x)};
-}
-
 at::Tensor mp_sum(const at::Tensor& a, const at::Tensor& b, double t) {
-  const double norm = 1.0 / std::sqrt((1 - t) * (1 - t) + t * t);
-  return a * ((1 - t) * norm) + b * (t * norm);
+  const auto [wa, wb] = sum_weights(t);
+  return a * wa + b * wb;
 }
 
 }  // namespace reference

@@ -1,0 +1,26 @@
+// What the verbs that compute open first: the device, its number format, threads, and a model on it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/run_options.h"
+#include "device/device.h"
+#include "enhance/model.h"
+
+namespace cirrus::app {
+
+struct Machine {
+  std::unique_ptr<device::Device> device;
+  at::ScalarType dtype = at::kFloat;
+  int threads = 1;
+};
+
+/// Opens what --device, --dtype and --threads say. Throws Error(unavailable), Error(usage), Error(config).
+Machine open_machine(const RunOptions& run);
+
+/// Loads --model onto the machine, or the shipped model of the factor if `name` is empty. Throws Error(usage) if
+/// --factor was given and is not the model's, and as enhance::load_model.
+enhance::Model open_model(const std::string& name, std::int64_t factor, bool factor_given, const Machine& machine);
+
+}  // namespace cirrus::app

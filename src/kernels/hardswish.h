@@ -1,0 +1,23 @@
+// The activation of the CPU kernels, one value at a time: hardswish (Howard et al. 2019) at unit rms, and its slope.
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/activation.h"
+
+namespace cirrus::kernels {
+
+inline constexpr float kHardswishGain = static_cast<float>(1.0 / kHardswishRms);
+
+inline float hardswish(float x) {
+  const float r = std::min(std::max(x + 3.f, 0.f), 6.f);
+  return x * r * (kHardswishGain / 6.f);
+}
+/// Derivative of hardswish(x): 0 below -3, 1 above 3, (2x + 3)/6 between; times the gain.
+inline float hardswish_slope(float x) {
+  const float inner = (2.f * x + 3.f) * (1.f / 6.f);
+  const float v = x < -3.f ? 0.f : (x > 3.f ? 1.f : inner);
+  return v * kHardswishGain;
+}
+
+}  // namespace cirrus::kernels
