@@ -18,6 +18,7 @@ namespace {
 constexpr std::int64_t kPadding = 16;              // mirrored output pixels around the map: the network's zeros stay away from it
 constexpr std::int64_t kLargestWhole = 4'000'000;  // state pixels that are denoised as one window by default
 constexpr std::int64_t kUsualTile = 1024;
+constexpr std::int64_t kLeastTile = 128;           // at half overlap: differences from the whole map stay below the stated bound
 constexpr std::int64_t kPixelsAtOnce = 1'500'000;  // of all windows in one network call
 constexpr double kFaint = 8;                       // see bounds()
 // One evaluation at the highest noise level is the network's own estimate of what members average to. Its error against that average
@@ -112,7 +113,9 @@ Layout plan_layout(std::int64_t lr_height, std::int64_t lr_width, std::int64_t f
   l.padding = round_up(kPadding, align * factor);  // the network's grid and the blocks keep their phase
   l.state_height = round_up(l.height + 2 * l.padding, align);
   l.state_width = round_up(l.width + 2 * l.padding, align);
-  const std::int64_t state = l.state_height * l.state_width, tile = o.tile > 0 ? o.tile : state <= kLargestWhole ? 0 : kUsualTile;
+  const std::int64_t state = l.state_height * l.state_width, asked = o.tile > 0 ? o.tile : state <= kLargestWhole ? 0 : kUsualTile;
+  // Half of a small tile would show at the seams; who asks for an overlap gets it.
+  const std::int64_t tile = asked > 0 && o.overlap < 0 && !o.exact_overlap ? std::max(asked, kLeastTile) : asked;
   l.rows = diffusion::plan_axis(l.state_height, tile, o.overlap, o.exact_overlap, network.receptive_radius(), align);
   l.columns = diffusion::plan_axis(l.state_width, tile, o.overlap, o.exact_overlap, network.receptive_radius(), align);
   l.batch = o.batch > 0 ? o.batch : std::max<std::int64_t>(1, kPixelsAtOnce / (l.rows.tile * l.columns.tile));

@@ -23,11 +23,15 @@ BOOST_AUTO_TEST_CASE(freed_activations_are_not_cleared_again) {
     getrusage(RUSAGE_SELF, &usage);
     return usage.ru_minflt;
   };
-  pass();
-  const long before = faults();
-  for (int i = 0; i < 4; ++i) pass();
-  // Clearing all pages again would be 4 * 3 * 8192 faults with pages of 4 KiB, 4 * 3 * 16 with huge ones.
-  BOOST_TEST(faults() - before < 100);
+  const auto faults_of = [&](int passes) {
+    const long before = faults();
+    for (int i = 0; i < passes; ++i) pass();
+    return faults() - before;
+  };
+  // Only the first passes, which find the heap as others left it, may ask for new pages.
+  const long first = faults_of(4), later = faults_of(16);
+  BOOST_TEST_MESSAGE(first << " page faults, then " << later);
+  BOOST_TEST(later < 100);
 #else
   BOOST_TEST_MESSAGE("skipped: another allocator than glibc's");
 #endif
