@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 
+#include <future>
 #include <numeric>
 
 #include "base/signals.h"
@@ -24,7 +25,7 @@ constexpr double kFaint = 8;                       // see bounds()
 // One evaluation at the highest noise level is the network's own estimate of what members average to. Its error against that average
 // is as large as the sampling error of so many members (measured: 25 on block means, 28 under a beam).
 constexpr double kEvaluationIsWorth = 24;
-constexpr double kSolvesAtOnceBytes = 1.5e9;        // of all beam solves that run beside each other
+constexpr double kSolvesAtOnceBytes = 3e9;        // of all beam solves that run beside each other
 constexpr std::int64_t kStateAtOnce = 16'000'000;  // pixels of all members sampled together
 
 std::int64_t round_up(std::int64_t n, std::int64_t step) { return (n + step - 1) / step * step; }
@@ -42,6 +43,13 @@ std::pair<at::Tensor, at::Tensor> bounds(const at::Tensor& q, std::int64_t s) {
   };
   return {-bound(-padded), bound(padded)};
 }
+
+/// Operators run on one thread while it lives.
+struct OneThread {
+  const int before = at::get_num_threads();
+  OneThread() { at::set_num_threads(1); }
+  ~OneThread() { at::set_num_threads(before); }
+};
 
 /// What the data say, in units of the transform.
 struct Data {
@@ -84,15 +92,19 @@ void make_consistent(at::Tensor& t, const Data& data, const BeamSolve& solve, st
     const at::Tensor draw = kernels::normal_noise({1, 1, data.q.size(0), data.q.size(1)}, {seed, Purpose::data_noise, {static_cast<std::uint64_t>(i)}});
     t[i].copy_(solve_beam(t[i], data.q + data.noise * draw.to(at::kDouble).view(data.q.sizes()), data.degrade, solve).t);
   };
-  // Members beside each other where they fit; threads inside a member otherwise. The result is the same.
-  if (beam_solve_bytes(data.degrade) * at::get_num_threads() < kSolvesAtOnceBytes) {
-    at::parallel_for(0, t.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
-      const c10::NoGradGuard no_grad;
-      for (std::int64_t i = begin; i < end; ++i) one(i);
-    });
-  } else {
-    for (std::int64_t i = 0; i < t.size(0); ++i) one(i);
-  }
+  // Members beside each other as far as memory allows, each on one thread: sums do not depend on the number of threads.
+  const auto fit = static_cast<std::int64_t>(kSolvesAtOnceBytes / beam_solve_bytes(data.degrade));
+  const std::int64_t lanes = std::clamp<std::int64_t>(fit, 1, std::min<std::int64_t>(at::get_num_threads(), t.size(0)));
+  const auto lane = [&](std::int64_t first) {
+    const c10::NoGradGuard no_grad;
+    at::set_num_threads(1);  // of this thread; for the pool's own threads MKL would choose other kernels
+    for (std::int64_t i = first; i < t.size(0); i += lanes) one(i);
+  };
+  const OneThread serial;
+  std::vector<std::future<void>> others;
+  for (std::int64_t i = 1; i < lanes; ++i) others.push_back(std::async(std::launch::async, lane, i));
+  lane(0);
+  for (std::future<void>& other : others) other.get();
 }
 
 /// Prior standard deviation of the correction: the ensemble's own, smoothed over 2 pixels and floored; for a single member the
@@ -132,12 +144,20 @@ double peak_memory_bytes(const Layout& l, const EnhanceOptions& o, const Samplin
   return 3e8 + maps + std::max(network, std::max(one, std::min(one * at::get_num_threads(), kSolvesAtOnceBytes)));
 }
 
-Enhanced enhance_map(const Observation& observation, const at::Tensor& missing, Model& model, const EnhanceOptions& o) {
+Enhanced enhance_map(const Observation& given, const at::Tensor& missing, Model& model, const EnhanceOptions& o) {
   const c10::NoGradGuard no_grad;
+  // Beams are known to fewer digits than this keeps: one that was told in degrees and one in arcsec give the same map.
+  Observation observation = given;
+  observation.sampling.beam_in = static_cast<float>(given.sampling.beam_in);
+  observation.sampling.beam_out = static_cast<float>(given.sampling.beam_out);
   const Sampling& sampling = observation.sampling;
   Enhanced out;
   out.layout = plan_layout(observation.lr.size(0), observation.lr.size(1), sampling.factor, *model.network, o);
-  const Prepared p = prepare(observation, model.scale);
+  // What is not the network runs in one order of sums, whatever the threads: solves amplify rounding where maps are bright.
+  const Prepared p = [&] {
+    const OneThread serial;
+    return prepare(observation, model.scale);
+  }();
   out.transform = p.transform;
   const Data data{(observation.lr - p.transform.m) / p.transform.a, observation.noise / p.transform.a, missing.logical_not().to(at::kDouble),
                   sky::Degradation(out.layout.height, out.layout.width, sampling.difference_sigma(), sampling.factor)};
@@ -155,6 +175,7 @@ Enhanced enhance_map(const Observation& observation, const at::Tensor& missing, 
     solve.weight = data.weight;
     solve.low = low;
     solve.high = high;
+    const OneThread serial;
     solve.sigma = correction_sigma(t, p);
   }
   if (o.consistency && !one) {
@@ -172,6 +193,7 @@ Enhanced enhance_map(const Observation& observation, const at::Tensor& missing, 
     const auto n = static_cast<double>(t.size(0));
     average = (n * average + kEvaluationIsWorth * bounded(sample_members(p, model, evaluation, out.layout)[0])) / (n + kEvaluationIsWorth);
   }
+  const OneThread serial;
   if (o.consistency && block) {
     average = project_blocks(average, data.q, sampling.factor);
   } else if (o.consistency) {

@@ -105,18 +105,6 @@ int fitsverify_errors(const std::string& path) {
 }
 bool have_fitsverify() { return std::system("command -v fitsverify > /dev/null 2>&1") == 0; }
 
-/// The flags for the model that ships, or, where there is none, for the untrained one of the folder.
-std::vector<std::string> model_flags(const EnhanceFolder& folder, std::int64_t factor) {
-  const std::string name = "dust-x" + std::to_string(factor) + ".safetensors";
-  std::vector<std::filesystem::path> places;
-  if (const char* models = std::getenv("CIRRUS_MODELS")) places.emplace_back(models);
-  if (const char* source = std::getenv("CIRRUS_SOURCE")) places.push_back(std::filesystem::path(source) / "models");
-  for (const auto& place : places)
-    if (std::filesystem::exists(place / name)) return {"--model", (place / name).string()};
-  BOOST_TEST_MESSAGE("no " << name << " among the models: an untrained one serves");
-  return {"--model", (folder.scratch / ("models/" + name)).string()};
-}
-
 void check_map(const FileCase& c, std::int64_t factor, const std::string& input_path, const std::string& output_path) {
   const fits::Image in = fits::read_image(input_path, {.hdu = c.hdu, .plane = c.plane});
   const fits::Image out = fits::read_image(output_path);
@@ -189,7 +177,7 @@ void run_files(bool big) {
       const std::string input = data + c.file;
       std::vector<std::string> words{input,       "-o",   "out.fits", "--overwrite", "--beam", "none",
                                      "--sampler", "mean", "--no-png", "--dtype",     "fp32"};
-      for (const auto& more : {model_flags(folder, factor), c.flags})
+      for (const auto& more : {folder.shipped_model(factor), c.flags})
         words.insert(words.end(), more.begin(), more.end());
       std::filesystem::remove(folder.at("out.fits"));
       const Outcome outcome = folder.enhance(words, true);

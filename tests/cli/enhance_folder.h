@@ -34,12 +34,35 @@ struct EnhanceFolder {
     return n;
   }
 
+  /// The flags for the model that ships, or, where there is none, for the untrained one of the folder.
+  std::vector<std::string> shipped_model(std::int64_t factor) const {
+    const std::string name = "dust-x" + std::to_string(factor) + ".safetensors";
+    std::vector<std::filesystem::path> places;
+    if (const char* models = std::getenv("CIRRUS_MODELS")) places.emplace_back(models);
+    if (const char* source = std::getenv("CIRRUS_SOURCE")) places.push_back(std::filesystem::path(source) / "models");
+    for (const auto& place : places)
+      if (std::filesystem::exists(place / name)) return {"--model", (place / name).string()};
+    BOOST_TEST_MESSAGE("no " << name << " among the models: an untrained one serves");
+    return {"--model", (scratch / ("models/" + name)).string()};
+  }
+
   /// cirrus enhance WORDS, with 2 members of 2 evaluations in fp32 on one thread unless `plain`.
   Outcome enhance(const std::vector<std::string>& words, bool plain = false) {
     std::vector<std::string> all{"enhance"};
     if (!plain) all.insert(all.end(), {"--members", "2", "--steps", "2", "--dtype", "fp32", "--threads", "1"});
     all.insert(all.end(), words.begin(), words.end());  // a later flag wins
     return run("cirrus", all, settings);
+  }
+
+  /// The same, where it must succeed.
+  Outcome done(const std::vector<std::string>& words) {
+    Outcome outcome = enhance(words);
+    BOOST_TEST_REQUIRE(outcome.code == 0, outcome.err);
+    return outcome;
+  }
+  nlohmann::json as_json(std::vector<std::string> words) {
+    words.push_back("--json");
+    return nlohmann::json::parse(done(words).out);
   }
 
   /// A smooth map of 10" pixels with a source, in planes if asked for, some of them blank.

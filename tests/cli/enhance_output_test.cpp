@@ -14,14 +14,11 @@ using nlohmann::json;
 namespace {
 
 struct Folder : EnhanceFolder {
-  Outcome done(const std::vector<std::string>& words) {
-    Outcome outcome = enhance(words);
-    BOOST_TEST_REQUIRE(outcome.code == 0, outcome.err);
-    return outcome;
-  }
-  json as_json(std::vector<std::string> words) {
-    words.push_back("--json");
-    return json::parse(done(words).out);
+  /// By the model that ships, sampled well: others may be too far from the data to be brought to them.
+  std::vector<std::string> shipped(std::vector<std::string> words) const {
+    words.insert(words.end(), {"--steps", "16"});
+    for (const std::string& word : shipped_model(4)) words.push_back(word);
+    return words;
   }
   /// map.fits as 64-bit floats.
   void make_double(const std::string& name) {
@@ -89,7 +86,7 @@ BOOST_FIXTURE_TEST_CASE(a_block_map_has_every_extension_with_its_meaning, Folder
 
 BOOST_FIXTURE_TEST_CASE(a_beam_map_agrees_within_its_noise_and_says_so, Folder) {
   make_map("seen.fits", 32, 32, "BUNIT   = 'MJy/sr'\nBMAJ    = 0.00666\nBMIN    = 0.00666\nBPA     = 0.0\n");
-  const json j = as_json({"seen.fits", "--noise", "0.05", "--members", "4"});
+  const json j = as_json(shipped({"seen.fits", "--noise", "0.05", "--members", "4"}));
   BOOST_TEST(j["mode"] == "beam");
   BOOST_TEST(j["beam_source"] == "header");
   BOOST_TEST(j["chi2"].get<double>() < 1.3);
@@ -101,7 +98,7 @@ BOOST_FIXTURE_TEST_CASE(a_beam_map_agrees_within_its_noise_and_says_so, Folder) 
   BOOST_TEST(out.header.get<double>("BMAJ").value() == 0.00666);  // the unit's beam, untouched
   double square = 0;
   for (const double r : residual.pixels) square += r * r / 1024;
-  BOOST_TEST(std::sqrt(square) < 0.07);
+  BOOST_TEST(square < 0.07 * 0.07);
 }
 
 BOOST_FIXTURE_TEST_CASE(one_evaluation_has_no_ensemble_to_write, Folder) {
@@ -117,10 +114,10 @@ BOOST_FIXTURE_TEST_CASE(per_pixel_units_keep_the_sum_and_their_residual_its_unit
   const fits::Image in = image("flux.fits");
   done({"flux.fits", "--beam", "none", "-o", "block.fits"});
   BOOST_TEST(largest_difference(fits::block_sum(image("block.fits").pixels, 64, 64, 4), in.pixels) < 1e-5);
-  done({"flux.fits", "--noise", "0.05", "-o", "beam.fits"});
+  done(shipped({"flux.fits", "--noise", "0.05", "-o", "beam.fits"}));
   const fits::Image out = image("beam.fits"), residual = image("beam.fits", "RESIDUAL");
-  // The kernel keeps the sum (mirrored borders), so that residual is input minus output, each summed.
-  BOOST_TEST(sum_of(out.pixels) + sum_of(residual.pixels) == sum_of(in.pixels), boost::test_tools::tolerance(1e-5));
+  // The kernel keeps the sum, so that residual is input minus output, each summed, but for light across the borders.
+  BOOST_TEST(sum_of(out.pixels) + sum_of(residual.pixels) == sum_of(in.pixels), boost::test_tools::tolerance(2e-3));
   BOOST_TEST(std::abs(sum_of(out.pixels) / sum_of(in.pixels) - 1) < 0.01);
 }
 
@@ -128,15 +125,15 @@ BOOST_FIXTURE_TEST_CASE(a_chosen_output_beam_changes_per_beam_values_with_their_
   make_map("beam.fits", 32, 32,
            "BUNIT   = 'Jy/beam'\nBMAJ    = 0.00666666666666667\nBMIN    = 0.00666666666666667\nBPA     = 0.0\n");
   const double in_sum = sum_of(image("beam.fits").pixels);
-  done({"beam.fits", "--noise", "0.05", "--beam-out", "6arcsec"});
+  done(shipped({"beam.fits", "--noise", "0.05", "--beam-out", "6arcsec"}));
   const fits::Image out = image("beam_x4.fits"), residual = image("beam_x4.fits", "RESIDUAL");
   const double ratio = 36.0 / (24 * 24), out_sum = sum_of(out.pixels);
   BOOST_TEST(out.header.get<double>("BMAJ").value() == 6.0 / 3600, boost::test_tools::tolerance(1e-9));
   BOOST_TEST(out.header.get<double>("OBMAJ").value() == 24.0 / 3600, boost::test_tools::tolerance(1e-9));
   BOOST_TEST(out_sum / 16 == in_sum * ratio, boost::test_tools::tolerance(0.01));
   BOOST_TEST(residual.header.get<double>("BMAJ").value() == 24.0 / 3600, boost::test_tools::tolerance(1e-9));
-  // Input = residual + output seen through the old beam, both in Jy per old beam.
-  BOOST_TEST(sum_of(residual.pixels) + out_sum / 16 / ratio == in_sum, boost::test_tools::tolerance(1e-4));
+  // Input = residual + output seen through the old beam, both in Jy per old beam, but for light across the borders.
+  BOOST_TEST(sum_of(residual.pixels) + out_sum / 16 / ratio == in_sum, boost::test_tools::tolerance(2e-3));
 }
 
 BOOST_FIXTURE_TEST_CASE(output_is_float32_or_float64_or_compressed_without_loss, Folder) {
