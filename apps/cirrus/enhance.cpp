@@ -50,7 +50,10 @@ void register_flags(Options& options, EnhanceFlags& f) {
   options.add("sigma_max", f.options.sampler.sigma_max, "noise level at which sampling begins")
       .metavar("X")
       .range(0.1, 1000);
-  options.add("tile", f.tile, "tile in output pixels (at least 128 unless --overlap is given), or auto: the whole map if it fits").metavar("N");
+  options
+      .add("tile", f.tile,
+           "tile in output pixels (at least 128 unless --overlap is given), or auto: the whole map if it fits")
+      .metavar("N");
   options.add("overlap", f.overlap, "overlap of tiles: auto (half a tile), exact (receptive field), or output pixels")
       .metavar("N");
   options.add("batch", f.options.batch, "tiles in one network call (0: by memory)").metavar("N").range(0, 4096);

@@ -8,15 +8,15 @@
 namespace cirrus::enhance {
 namespace {
 
-constexpr double kLargestT = 300;           // sinh stays finite in float64
-constexpr double kLargestStep = 1;          // of a correction in one outer step: linearisation holds about so far
+constexpr double kLargestT = 300;   // sinh stays finite in float64
+constexpr double kLargestStep = 1;  // of a correction in one outer step: linearisation holds about so far
 constexpr double kInnerTolerance = 1e-2;
 constexpr double kFirstShare = 0.3, kLeastShare = 0.03;  // of a residual that one outer step leaves
-constexpr double kPullBack = 3;             // residuals beyond so many sigmas are removed before the prior is asked
-constexpr double kNoise = 4;                // residuals below so many sigmas never count as made worse
-constexpr double kOutside = 1;              // prior sigma of T far outside the map, where nothing is known
-constexpr std::int64_t kTileMargin = 24;    // pixels of q around a tile that are solved with it
-constexpr double kNoData = 1e12;            // noise variance of pixels without data, over the largest signal's
+constexpr double kPullBack = 3;           // residuals beyond so many sigmas are removed before the prior is asked
+constexpr double kNoise = 4;              // residuals below so many sigmas never count as made worse
+constexpr double kOutside = 1;            // prior sigma of T far outside the map, where nothing is known
+constexpr std::int64_t kTileMargin = 24;  // pixels of q around a tile that are solved with it
+constexpr double kNoData = 1e12;          // noise variance of pixels without data, over the largest signal's
 
 at::Tensor sinh_of(const at::Tensor& t) { return at::sinh(t.clamp(-kLargestT, kLargestT)); }
 
@@ -30,7 +30,8 @@ at::Tensor project_blocks(const at::Tensor& t, const at::Tensor& q, std::int64_t
   std::vector<std::int64_t> blocked(shape.begin(), shape.end() - 2);
   blocked.insert(blocked.end(), {h, s, w, s});
   const at::Tensor x = t.to(at::kDouble).clamp(-kLargestT, kLargestT).reshape(blocked);
-  const at::Tensor plus = x.exp().mean(at::IntArrayRef{-3, -1}, true), minus = (-x).exp().mean(at::IntArrayRef{-3, -1}, true);
+  const at::Tensor plus = x.exp().mean(at::IntArrayRef{-3, -1}, true),
+                   minus = (-x).exp().mean(at::IntArrayRef{-3, -1}, true);
   const at::Tensor target = q.to(at::kDouble).view({h, 1, w, 1});
   // u = exp(d), the positive root, without cancellation on either side of zero.
   const at::Tensor root = (target.square() + plus * minus).sqrt();
@@ -38,11 +39,14 @@ at::Tensor project_blocks(const at::Tensor& t, const at::Tensor& q, std::int64_t
   return (x + u.log()).reshape(shape);
 }
 
-double chi_square(const at::Tensor& t, const at::Tensor& q, const sky::Degradation& degrade, double noise, const at::Tensor& weight) {
+double chi_square(const at::Tensor& t, const at::Tensor& q, const sky::Degradation& degrade, double noise,
+                  const at::Tensor& weight) {
   at::Tensor r = ((q - degrade.apply(sinh_of(t))) / noise).square(), w = weight.defined() ? weight : at::ones_like(q);
   const auto border = static_cast<std::int64_t>(std::ceil(4 * degrade.sigma() / static_cast<double>(degrade.factor())));
   if (2 * border < std::min(q.size(0), q.size(1))) {
-    const auto inner = [&](const at::Tensor& x) { return x.narrow(0, border, x.size(0) - 2 * border).narrow(1, border, x.size(1) - 2 * border); };
+    const auto inner = [&](const at::Tensor& x) {
+      return x.narrow(0, border, x.size(0) - 2 * border).narrow(1, border, x.size(1) - 2 * border);
+    };
     r = inner(r);
     w = inner(w);
   }
@@ -52,11 +56,13 @@ double chi_square(const at::Tensor& t, const at::Tensor& q, const sky::Degradati
 namespace {
 
 /// Largest of each pixel's neighbourhood of `size` x `size`.
-at::Tensor local_maximum(const at::Tensor& x, std::int64_t size) { return at::max_pool2d(x.unsqueeze(0), size, 1, size / 2).squeeze(0); }
+at::Tensor local_maximum(const at::Tensor& x, std::int64_t size) {
+  return at::max_pool2d(x.unsqueeze(0), size, 1, size / 2).squeeze(0);
+}
 
 /// The problem with the map continued by `pad` low-resolution pixels on each side.
 class BeamProblem {
- public:
+public:
   BeamProblem(const at::Tensor& t, const at::Tensor& q, const sky::Degradation& degrade, const BeamSolve& o)
       : options_(o),
         factor_(degrade.factor()),
@@ -119,15 +125,19 @@ class BeamProblem {
       if (settled) break;
     }
     const auto inside = [&](const at::Tensor& x, std::int64_t scale) {
-      return x.narrow(0, pad_ * scale, height_ / factor_ * scale).narrow(1, pad_ * scale, width_ / factor_ * scale).contiguous();
+      return x.narrow(0, pad_ * scale, height_ / factor_ * scale)
+          .narrow(1, pad_ * scale, width_ / factor_ * scale)
+          .contiguous();
     };
     return {inside(best, factor_), inside(degrade_.apply(sinh_of(best)), 1)};
   }
 
- private:
+private:
   static at::Tensor continued(const at::Tensor& map, std::int64_t pad) { return mirror_pad(map, pad, pad, pad, pad); }
 
-  at::Tensor expand(const at::Tensor& x) const { return smooth_.apply(x.repeat_interleave(factor_, 0).repeat_interleave(factor_, 1)); }
+  at::Tensor expand(const at::Tensor& x) const {
+    return smooth_.apply(x.repeat_interleave(factor_, 0).repeat_interleave(factor_, 1));
+  }
 
   at::Tensor misfit_of(const at::Tensor& t) const { return weight_ * (q_ - degrade_.apply(sinh_of(t))); }
 
@@ -137,17 +147,25 @@ class BeamProblem {
   }
 
   /// P v = sigma C sigma v with C = G G^T of unit diagonal: symmetric also at the borders.
-  at::Tensor prior(const at::Tensor& v) const { return sigma_ * (unit_ * correlate_.apply(correlate_.adjoint(sigma_ * v))); }
+  at::Tensor prior(const at::Tensor& v) const {
+    return sigma_ * (unit_ * correlate_.apply(correlate_.adjoint(sigma_ * v)));
+  }
 
-  /// Correction of T that removes all of the residual but `share`, and pulls back to the start where the data are fitted.
-  at::Tensor newton_step(const at::Tensor& t, const at::Tensor& residual, const at::Tensor& around, const at::Tensor& share) {
+  /// Correction of T that removes all of the residual but `share`, and pulls back to the start where the data are
+  /// fitted.
+  at::Tensor newton_step(const at::Tensor& t, const at::Tensor& residual, const at::Tensor& around,
+                         const at::Tensor& share) {
     const at::Tensor slope = at::cosh(t.clamp(-kLargestT, kLargestT));
     const at::Tensor noise = (share * around).square().clamp_min(variance_);
-    const at::Tensor pull = expand((kPullBack * options_.noise / around.clamp_min(1e-300)).square().clamp(0, 1)) * (t - start_);
+    const at::Tensor pull =
+        expand((kPullBack * options_.noise / around.clamp_min(1e-300)).square().clamp(0, 1)) * (t - start_);
     const at::Tensor signal = (slope * sigma_).square();
     inverse_.factorize(unit_ * signal, noise + (1 - weight_) * (kNoData * unit_ * degrade_.apply(signal).max()));
-    const auto apply = [&](const at::Tensor& z) { return weight_ * degrade_.apply(slope * prior(slope * degrade_.adjoint(weight_ * z))) + noise * z; };
-    at::Tensor z = at::zeros_like(q_), r = residual + weight_ * degrade_.apply(slope * pull), y = weight_ * inverse_.apply(r), p = y;
+    const auto apply = [&](const at::Tensor& z) {
+      return weight_ * degrade_.apply(slope * prior(slope * degrade_.adjoint(weight_ * z))) + noise * z;
+    };
+    at::Tensor z = at::zeros_like(q_), r = residual + weight_ * degrade_.apply(slope * pull),
+               y = weight_ * inverse_.apply(r), p = y;
     double rho = inner_product(r, y);
     const double goal = rho * kInnerTolerance * kInnerTolerance;
     for (int inner = 0; inner < options_.inner_steps && rho > goal && rho > 0; ++inner) {
@@ -174,16 +192,22 @@ class BeamProblem {
 
 }  // namespace
 
-BeamSolution solve_beam(const at::Tensor& t, const at::Tensor& q, const sky::Degradation& degrade, const BeamSolve& options) {
+BeamSolution solve_beam(const at::Tensor& t, const at::Tensor& q, const sky::Degradation& degrade,
+                        const BeamSolve& options) {
   const std::int64_t h = q.size(0), w = q.size(1), s = degrade.factor(), whole = options.tile + 2 * kTileMargin;
   if (h <= whole && w <= whole) return BeamProblem(t, q, degrade, options).solve();
   BeamSolution out{at::empty_like(t), at::empty_like(q)};
   for (std::int64_t y = 0; y < h; y += options.tile) {
     for (std::int64_t x = 0; x < w; x += options.tile) {
-      const std::int64_t top = std::max<std::int64_t>(0, y - kTileMargin), bottom = std::min(h, y + options.tile + kTileMargin);
-      const std::int64_t left = std::max<std::int64_t>(0, x - kTileMargin), right = std::min(w, x + options.tile + kTileMargin);
+      const std::int64_t top = std::max<std::int64_t>(0, y - kTileMargin),
+                         bottom = std::min(h, y + options.tile + kTileMargin);
+      const std::int64_t left = std::max<std::int64_t>(0, x - kTileMargin),
+                         right = std::min(w, x + options.tile + kTileMargin);
       const auto cut = [&](const at::Tensor& map, std::int64_t scale) {
-        return map.defined() ? map.narrow(0, top * scale, (bottom - top) * scale).narrow(1, left * scale, (right - left) * scale).contiguous() : map;
+        return map.defined() ? map.narrow(0, top * scale, (bottom - top) * scale)
+                                   .narrow(1, left * scale, (right - left) * scale)
+                                   .contiguous()
+                             : map;
       };
       BeamSolve part = options;
       part.sigma = cut(options.sigma, s);
@@ -192,8 +216,11 @@ BeamSolution solve_beam(const at::Tensor& t, const at::Tensor& q, const sky::Deg
       part.weight = cut(options.weight, 1);
       const BeamSolution solved = BeamProblem(cut(t, s), cut(q, 1), degrade, part).solve();
       const auto keep = [&](const at::Tensor& from, const at::Tensor& to, std::int64_t scale) {
-        const std::int64_t rows = std::min(options.tile, h - y) * scale, columns = std::min(options.tile, w - x) * scale;
-        to.narrow(0, y * scale, rows).narrow(1, x * scale, columns).copy_(from.narrow(0, (y - top) * scale, rows).narrow(1, (x - left) * scale, columns));
+        const std::int64_t rows = std::min(options.tile, h - y) * scale,
+                           columns = std::min(options.tile, w - x) * scale;
+        to.narrow(0, y * scale, rows)
+            .narrow(1, x * scale, columns)
+            .copy_(from.narrow(0, (y - top) * scale, rows).narrow(1, (x - left) * scale, columns));
       };
       keep(solved.t, out.t, s);
       keep(solved.degraded, out.degraded, 1);
@@ -203,8 +230,10 @@ BeamSolution solve_beam(const at::Tensor& t, const at::Tensor& q, const sky::Deg
 }
 
 double beam_solve_bytes(const sky::Degradation& degrade) {
-  const double s = static_cast<double>(degrade.factor()), whole = static_cast<double>(BeamSolve{}.tile + 2 * kTileMargin);
-  const double pixels = std::min(static_cast<double>(degrade.height()) / s, whole) * std::min(static_cast<double>(degrade.width()) / s, whole);
+  const double s = static_cast<double>(degrade.factor()),
+               whole = static_cast<double>(BeamSolve{}.tile + 2 * kTileMargin);
+  const double pixels = std::min(static_cast<double>(degrade.height()) / s, whole) *
+                        std::min(static_cast<double>(degrade.width()) / s, whole);
   return pixels * (LocalInverse::bytes_per_pixel(degrade.factor(), degrade.sigma()) + 8 * (24 * s * s + 24));
 }
 

@@ -1,6 +1,6 @@
-// Agreement of an output with its input. Block mode: an exact projection in the transform, in closed form. Beam mode: the maximum a
-// posteriori correction under the instrument's noise, by Gauss-Newton with conjugate gradients. All maps in the transform's units:
-// q = (I - m)/a = sinh(T). Arithmetic in float64.
+// Agreement of an output with its input. Block mode: an exact projection in the transform, in closed form. Beam mode:
+// the maximum a posteriori correction under the instrument's noise, by Gauss-Newton with conjugate gradients. All maps
+// in the transform's units: q = (I - m)/a = sinh(T). Arithmetic in float64.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -9,8 +9,8 @@
 
 namespace cirrus::enhance {
 
-/// Shifts T by one constant a block so that the block mean of sinh(T) is q exactly: with E+- the block means of exp(+-T),
-/// exp(d) solves E+ u^2 - 2 q u - E- = 0. t: [..., s h, s w], q: [h, w]; returns t + d.
+/// Shifts T by one constant a block so that the block mean of sinh(T) is q exactly: with E+- the block means of
+/// exp(+-T), exp(d) solves E+ u^2 - 2 q u - E- = 0. t: [..., s h, s w], q: [h, w]; returns t + d.
 at::Tensor project_blocks(const at::Tensor& t, const at::Tensor& q, std::int64_t factor);
 
 struct BeamSolve {
@@ -20,23 +20,26 @@ struct BeamSolve {
   double correlation = 0.7;  ///< pixels: the correction's covariance is a Gaussian of sqrt(2) times this sigma
   at::Tensor weight;         ///< [h, w]: 1 where the input has data, 0 where it was filled; undefined: all 1
   int outer_steps = 16, inner_steps = 40;
-  std::int64_t tile = 256;   ///< pixels of q a side that are solved together: larger maps are cut, which bounds the memory
+  std::int64_t tile =
+      256;  ///< pixels of q a side that are solved together: larger maps are cut, which bounds the memory
 };
 struct BeamSolution {
   at::Tensor t;         ///< [H, W]
   at::Tensor degraded;  ///< [h, w]: D sinh(T), with the light from beyond the border that the solve found
 };
-/// T + d that minimises |D sinh(T + d) - q|^2 / noise^2 + d' P^-1 d, P = sigma C sigma, as far as q is fitted to its noise. The sky
-/// goes on beyond the map: it starts as the mirror image and is free, since a beam carries light across the border.
-/// t: [H, W], q: [h, w] float64. `degrade` gives beam and factor. Tiles overlap by
-/// as much as a correction reaches, so that cutting changes the result by less than the solve's own tolerance.
-BeamSolution solve_beam(const at::Tensor& t, const at::Tensor& q, const sky::Degradation& degrade, const BeamSolve& options);
+/// T + d that minimises |D sinh(T + d) - q|^2 / noise^2 + d' P^-1 d, P = sigma C sigma, as far as q is fitted to its
+/// noise. The sky goes on beyond the map: it starts as the mirror image and is free, since a beam carries light across
+/// the border. t: [H, W], q: [h, w] float64. `degrade` gives beam and factor. Tiles overlap by as much as a correction
+/// reaches, so that cutting changes the result by less than the solve's own tolerance.
+BeamSolution solve_beam(const at::Tensor& t, const at::Tensor& q, const sky::Degradation& degrade,
+                        const BeamSolve& options);
 
 /// Bytes one solve takes, with the default tile.
 double beam_solve_bytes(const sky::Degradation& degrade);
 
-/// Mean of ((q - D sinh T) / noise)^2 over pixels farther than 4 kernel sigmas from the border (all pixels of a map too small for
-/// that), weighted.
-double chi_square(const at::Tensor& t, const at::Tensor& q, const sky::Degradation& degrade, double noise, const at::Tensor& weight);
+/// Mean of ((q - D sinh T) / noise)^2 over pixels farther than 4 kernel sigmas from the border (all pixels of a map too
+/// small for that), weighted.
+double chi_square(const at::Tensor& t, const at::Tensor& q, const sky::Degradation& degrade, double noise,
+                  const at::Tensor& weight);
 
 }  // namespace cirrus::enhance

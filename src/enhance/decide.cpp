@@ -183,9 +183,11 @@ Decisions decide(const fits::Image& image, const ObservationChoice& choice) {
   const double fwhm = decide_beam(image, choice, d);
   if (!(fwhm <= kWidestBeam))
     throw Error(ExitCode::bad_data,
-                hdu_of(image) + text(": the input's beam, %.6g arcsec, is %.4g of its pixels wide", d.beam_in_arcsec, fwhm) +
+                hdu_of(image) +
+                    text(": the input's beam, %.6g arcsec, is %.4g of its pixels wide", d.beam_in_arcsec, fwhm) +
                     text(" (at most %.4g are supported)", kWidestBeam),
-                "check it (BMAJ is in degrees, --beam in arcsec unless it has a unit), or bin the map to two or three pixels a beam "
+                "check it (BMAJ is in degrees, --beam in arcsec unless it has a unit), or bin the map to two or three "
+                "pixels a beam "
                 "first: nothing is lost");
   sampling.beam_in = factor * fwhm;
   d.block_mode = sampling.beam_in <= 0;

@@ -16,24 +16,25 @@
 namespace cirrus::enhance {
 namespace {
 
-constexpr std::int64_t kPadding = 16;              // mirrored output pixels around the map: the network's zeros stay away from it
+constexpr std::int64_t kPadding = 16;  // mirrored output pixels around the map: the network's zeros stay away from it
 constexpr std::int64_t kLargestWhole = 4'000'000;  // state pixels that are denoised as one window by default
 constexpr std::int64_t kUsualTile = 1024;
-constexpr std::int64_t kLeastTile = 128;           // at half overlap: differences from the whole map stay below the stated bound
+constexpr std::int64_t kLeastTile = 128;  // at half overlap: differences from the whole map stay below the stated bound
 constexpr std::int64_t kPixelsAtOnce = 1'500'000;  // of all windows in one network call
 constexpr double kFaint = 8;                       // see bounds()
-// One evaluation at the highest noise level is the network's own estimate of what members average to. Its error against that average
-// is as large as the sampling error of so many members (measured: 25 on block means, 28 under a beam).
+// One evaluation at the highest noise level is the network's own estimate of what members average to. Its error against
+// that average is as large as the sampling error of so many members (measured: 25 on block means, 28 under a beam).
 constexpr double kEvaluationIsWorth = 24;
-constexpr double kSolvesAtOnceBytes = 3e9;        // of all beam solves that run beside each other
+constexpr double kSolvesAtOnceBytes = 3e9;         // of all beam solves that run beside each other
 constexpr std::int64_t kStateAtOnce = 16'000'000;  // pixels of all members sampled together
 
 std::int64_t round_up(std::int64_t n, std::int64_t step) { return (n + step - 1) / step * step; }
 
-/// Highest and lowest T a member may take at each output pixel. The transform's inverse grows exponentially, so that without a bound
-/// one overshooting pixel in a map of extreme contrast outshines all others. A block can hold at most s^2 times its mean in one
-/// pixel where nothing is negative; twice that, around the brightest of the neighbours, leaves room for the rest. On the other side
-/// of zero, where the neighbours do not reach, kFaint times the transform's width is room enough.
+/// Highest and lowest T a member may take at each output pixel. The transform's inverse grows exponentially, so that
+/// without a bound one overshooting pixel in a map of extreme contrast outshines all others. A block can hold at most
+/// s^2 times its mean in one pixel where nothing is negative; twice that, around the brightest of the neighbours,
+/// leaves room for the rest. On the other side of zero, where the neighbours do not reach, kFaint times the transform's
+/// width is room enough.
 std::pair<at::Tensor, at::Tensor> bounds(const at::Tensor& q, std::int64_t s) {
   const at::Tensor padded = mirror_pad(q, 1, 1, 1, 1).unsqueeze(0);
   const double room = 2.0 * static_cast<double>(s * s);
@@ -61,9 +62,11 @@ struct Data {
 
 /// T of the members [N, H, W], float64; one map for the sampler "mean".
 at::Tensor sample_members(const Prepared& p, Model& model, const EnhanceOptions& o, const Layout& layout) {
-  const std::int64_t s = layout.padding, bottom = layout.state_height - layout.height - s, right = layout.state_width - layout.width - s;
+  const std::int64_t s = layout.padding, bottom = layout.state_height - layout.height - s,
+                     right = layout.state_width - layout.width - s;
   const at::Device device = model.network->parameters().front().tensor.device();
-  const diffusion::TiledDenoiser tiled(*model.network, mirror_pad(p.maps, s, bottom, s, right).to(device), p.scalars.to(device), layout.rows, layout.columns, layout.batch);
+  const diffusion::TiledDenoiser tiled(*model.network, mirror_pad(p.maps, s, bottom, s, right).to(device),
+                                       p.scalars.to(device), layout.rows, layout.columns, layout.batch);
   const bool one = o.sampler.name == "mean";
   const std::int64_t members = one ? 1 : o.members;
   at::Tensor t = at::empty({members, layout.height, layout.width}, at::kDouble);
@@ -78,9 +81,14 @@ at::Tensor sample_members(const Prepared& p, Model& model, const EnhanceOptions&
       return d;
     };
     const auto noise = [&](std::uint32_t step) {
-      return kernels::normal_noise({n, 1, layout.state_height, layout.state_width}, {o.seed, Purpose::sampler_noise, items, step}, device);
+      return kernels::normal_noise({n, 1, layout.state_height, layout.state_width},
+                                   {o.seed, Purpose::sampler_noise, items, step}, device);
     };
-    const at::Tensor x0 = diffusion::sample(o.sampler, denoise, noise).cpu().squeeze(1).narrow(1, s, layout.height).narrow(2, s, layout.width);
+    const at::Tensor x0 = diffusion::sample(o.sampler, denoise, noise)
+                              .cpu()
+                              .squeeze(1)
+                              .narrow(1, s, layout.height)
+                              .narrow(2, s, layout.width);
     t.narrow(0, first, n).copy_((p.base + p.scale * x0).to(at::kDouble));
   }
   return t;
@@ -89,8 +97,10 @@ at::Tensor sample_members(const Prepared& p, Model& model, const EnhanceOptions&
 /// Makes each member agree with the data plus a noise draw of its own (beam mode), in place.
 void make_consistent(at::Tensor& t, const Data& data, const BeamSolve& solve, std::uint64_t seed) {
   const auto one = [&](std::int64_t i) {
-    const at::Tensor draw = kernels::normal_noise({1, 1, data.q.size(0), data.q.size(1)}, {seed, Purpose::data_noise, {static_cast<std::uint64_t>(i)}});
-    t[i].copy_(solve_beam(t[i], data.q + data.noise * draw.to(at::kDouble).view(data.q.sizes()), data.degrade, solve).t);
+    const at::Tensor draw = kernels::normal_noise({1, 1, data.q.size(0), data.q.size(1)},
+                                                  {seed, Purpose::data_noise, {static_cast<std::uint64_t>(i)}});
+    t[i].copy_(
+        solve_beam(t[i], data.q + data.noise * draw.to(at::kDouble).view(data.q.sizes()), data.degrade, solve).t);
   };
   // Members beside each other as far as memory allows, each on one thread: sums do not depend on the number of threads.
   const auto fit = static_cast<std::int64_t>(kSolvesAtOnceBytes / beam_solve_bytes(data.degrade));
@@ -107,8 +117,8 @@ void make_consistent(at::Tensor& t, const Data& data, const BeamSolve& solve, st
   for (std::future<void>& other : others) other.get();
 }
 
-/// Prior standard deviation of the correction: the ensemble's own, smoothed over 2 pixels and floored; for a single member the
-/// residual's expected rms.
+/// Prior standard deviation of the correction: the ensemble's own, smoothed over 2 pixels and floored; for a single
+/// member the residual's expected rms.
 at::Tensor correction_sigma(const at::Tensor& t, const Prepared& p) {
   if (t.size(0) < 2) return (0.5 * p.scale).to(at::kDouble);
   const at::Tensor variance = t.var(0);
@@ -117,7 +127,8 @@ at::Tensor correction_sigma(const at::Tensor& t, const Prepared& p) {
 
 }  // namespace
 
-Layout plan_layout(std::int64_t lr_height, std::int64_t lr_width, std::int64_t factor, const diffusion::Denoiser& network, const EnhanceOptions& o) {
+Layout plan_layout(std::int64_t lr_height, std::int64_t lr_width, std::int64_t factor,
+                   const diffusion::Denoiser& network, const EnhanceOptions& o) {
   const std::int64_t align = network.alignment();
   Layout l;
   l.height = lr_height * factor;
@@ -125,7 +136,9 @@ Layout plan_layout(std::int64_t lr_height, std::int64_t lr_width, std::int64_t f
   l.padding = round_up(kPadding, align * factor);  // the network's grid and the blocks keep their phase
   l.state_height = round_up(l.height + 2 * l.padding, align);
   l.state_width = round_up(l.width + 2 * l.padding, align);
-  const std::int64_t state = l.state_height * l.state_width, asked = o.tile > 0 ? o.tile : state <= kLargestWhole ? 0 : kUsualTile;
+  const std::int64_t state = l.state_height * l.state_width, asked = o.tile > 0               ? o.tile
+                                                                     : state <= kLargestWhole ? 0
+                                                                                              : kUsualTile;
   // Half of a small tile would show at the seams; who asks for an overlap gets it.
   const std::int64_t tile = asked > 0 && o.overlap < 0 && !o.exact_overlap ? std::max(asked, kLeastTile) : asked;
   l.rows = diffusion::plan_axis(l.state_height, tile, o.overlap, o.exact_overlap, network.receptive_radius(), align);
@@ -136,11 +149,15 @@ Layout plan_layout(std::int64_t lr_height, std::int64_t lr_width, std::int64_t f
 }
 
 double peak_memory_bytes(const Layout& l, const EnhanceOptions& o, const Sampling& sampling) {
-  const double output = static_cast<double>(l.height * l.width), state = static_cast<double>(l.state_height * l.state_width);
+  const double output = static_cast<double>(l.height * l.width),
+               state = static_cast<double>(l.state_height * l.state_width);
   const double window = static_cast<double>(l.batch * l.rows.tile * l.columns.tile);
   // The members are held twice at the end: in T and in the map's unit.
-  const double maps = output * 8 * (2 * static_cast<double>(o.members) + 14), network = state * 4 * (6 * static_cast<double>(l.members_at_once) + 8) + window * 260;
-  const double one = sampling.beam_in > 0 && o.consistency ? beam_solve_bytes({l.height, l.width, sampling.difference_sigma(), sampling.factor}) : 0;
+  const double maps = output * 8 * (2 * static_cast<double>(o.members) + 14),
+               network = state * 4 * (6 * static_cast<double>(l.members_at_once) + 8) + window * 260;
+  const double one = sampling.beam_in > 0 && o.consistency
+                         ? beam_solve_bytes({l.height, l.width, sampling.difference_sigma(), sampling.factor})
+                         : 0;
   return 3e8 + maps + std::max(network, std::max(one, std::min(one * at::get_num_threads(), kSolvesAtOnceBytes)));
 }
 
@@ -153,19 +170,22 @@ Enhanced enhance_map(const Observation& given, const at::Tensor& missing, Model&
   const Sampling& sampling = observation.sampling;
   Enhanced out;
   out.layout = plan_layout(observation.lr.size(0), observation.lr.size(1), sampling.factor, *model.network, o);
-  // What is not the network runs in one order of sums, whatever the threads: solves amplify rounding where maps are bright.
+  // What is not the network runs in one order of sums, whatever the threads: solves amplify rounding where maps are
+  // bright.
   const Prepared p = [&] {
     const OneThread serial;
     return prepare(observation, model.scale);
   }();
   out.transform = p.transform;
-  const Data data{(observation.lr - p.transform.m) / p.transform.a, observation.noise / p.transform.a, missing.logical_not().to(at::kDouble),
+  const Data data{(observation.lr - p.transform.m) / p.transform.a, observation.noise / p.transform.a,
+                  missing.logical_not().to(at::kDouble),
                   sky::Degradation(out.layout.height, out.layout.width, sampling.difference_sigma(), sampling.factor)};
 
   const bool one = o.sampler.name == "mean", block = observation.block_mode();
   // A map without contrast has no scale to add detail at.
   const bool flat = observation.lr.max().item<double>() == observation.lr.min().item<double>();
-  at::Tensor t = flat ? at::zeros({one ? 1 : o.members, out.layout.height, out.layout.width}, at::kDouble) : sample_members(p, model, o, out.layout);
+  at::Tensor t = flat ? at::zeros({one ? 1 : o.members, out.layout.height, out.layout.width}, at::kDouble)
+                      : sample_members(p, model, o, out.layout);
   const auto [low, high] = bounds(data.q, sampling.factor);
   const auto bounded = [&](const at::Tensor& x) { return at::minimum(at::maximum(x, low), high); };
   t = bounded(t);
@@ -191,7 +211,8 @@ Enhanced enhance_map(const Observation& given, const at::Tensor& missing, Model&
     evaluation.sampler.name = "mean";
     evaluation.progress = nullptr;
     const auto n = static_cast<double>(t.size(0));
-    average = (n * average + kEvaluationIsWorth * bounded(sample_members(p, model, evaluation, out.layout)[0])) / (n + kEvaluationIsWorth);
+    average = (n * average + kEvaluationIsWorth * bounded(sample_members(p, model, evaluation, out.layout)[0])) /
+              (n + kEvaluationIsWorth);
   }
   const OneThread serial;
   if (o.consistency && block) {

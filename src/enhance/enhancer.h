@@ -1,4 +1,5 @@
-// The enhancement itself: an observation and a model in, super-resolved maps out. No files, no headers: those are output.h's.
+// The enhancement itself: an observation and a model in, super-resolved maps out. No files, no headers: those are
+// output.h's.
 #pragma once
 
 #include <functional>
@@ -14,19 +15,20 @@ namespace cirrus::enhance {
 struct EnhanceOptions {
   diffusion::SamplerOptions sampler;
   std::int64_t members = 8;
-  std::int64_t tile = 0;                 ///< output pixels; 0: the whole map if it fits, else 1024
-  std::int64_t overlap = -1;             ///< output pixels; -1: half a tile
+  std::int64_t tile = 0;      ///< output pixels; 0: the whole map if it fits, else 1024
+  std::int64_t overlap = -1;  ///< output pixels; -1: half a tile
   bool exact_overlap = false;
-  std::int64_t batch = 0;                ///< windows in one network call; 0: by size
+  std::int64_t batch = 0;  ///< windows in one network call; 0: by size
   std::uint64_t seed = 0;
   bool consistency = true;
-  std::function<void(std::int64_t)> progress{};  ///< called with the number of network evaluations (of one member) just done
+  std::function<void(std::int64_t)>
+      progress{};  ///< called with the number of network evaluations (of one member) just done
 };
 
 /// How the work is laid out; known before it is done.
 struct Layout {
-  std::int64_t height = 0, width = 0;    ///< of the output
-  std::int64_t padding = 0;              ///< mirrored pixels above and left of it in the state
+  std::int64_t height = 0, width = 0;  ///< of the output
+  std::int64_t padding = 0;            ///< mirrored pixels above and left of it in the state
   std::int64_t state_height = 0, state_width = 0;
   diffusion::TileAxis rows, columns;
   std::int64_t batch = 1;
@@ -34,7 +36,8 @@ struct Layout {
   std::int64_t tiles() const { return static_cast<std::int64_t>(rows.starts.size() * columns.starts.size()); }
 };
 /// Throws Error(usage) for a tile or overlap that cannot be.
-Layout plan_layout(std::int64_t lr_height, std::int64_t lr_width, std::int64_t factor, const diffusion::Denoiser& network, const EnhanceOptions& options);
+Layout plan_layout(std::int64_t lr_height, std::int64_t lr_width, std::int64_t factor,
+                   const diffusion::Denoiser& network, const EnhanceOptions& options);
 
 /// Bytes the state, the members, the network's activations and the beam solves take at their peak; an estimate.
 double peak_memory_bytes(const Layout& layout, const EnhanceOptions& options, const Sampling& sampling);
@@ -42,10 +45,11 @@ double peak_memory_bytes(const Layout& layout, const EnhanceOptions& options, co
 /// All maps float64, in the observation's unit; [H, W] unless stated.
 struct Enhanced {
   at::Tensor mean;
-  at::Tensor members;    ///< [N, H, W]; undefined for the sampler "mean"
-  at::Tensor std;        ///< sample standard deviation of the members; undefined for fewer than 2
-  at::Tensor prior;      ///< ensemble variance over the variance of the detail added to U, in T, 0..1; undefined for fewer than 2
-  at::Tensor degraded;   ///< D mean, [h, w]; in beam mode with the light from beyond the border that the solve found
+  at::Tensor members;  ///< [N, H, W]; undefined for the sampler "mean"
+  at::Tensor std;      ///< sample standard deviation of the members; undefined for fewer than 2
+  at::Tensor
+      prior;  ///< ensemble variance over the variance of the detail added to U, in T, 0..1; undefined for fewer than 2
+  at::Tensor degraded;  ///< D mean, [h, w]; in beam mode with the light from beyond the border that the solve found
   std::optional<double> chi2;         ///< of the mean (beam mode)
   std::optional<double> member_chi2;  ///< mean over members
   metrics::Transform transform;
@@ -53,6 +57,7 @@ struct Enhanced {
 };
 
 /// missing: [h, w] bool, pixels of the observation that were filled: they do not constrain anything.
-Enhanced enhance_map(const Observation& observation, const at::Tensor& missing, Model& model, const EnhanceOptions& options);
+Enhanced enhance_map(const Observation& observation, const at::Tensor& missing, Model& model,
+                     const EnhanceOptions& options);
 
 }  // namespace cirrus::enhance

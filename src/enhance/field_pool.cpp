@@ -7,8 +7,14 @@
 
 namespace cirrus::enhance {
 
-FieldPool::FieldPool(const FieldOptions& fields, const Options& options, std::uint64_t seed, const ResidualScale& scale, std::int64_t first_step)
-    : fields_(fields), options_(options), seed_(seed), scale_(scale), window_end_(first_of(first_step)), next_(first_of(first_step)) {
+FieldPool::FieldPool(const FieldOptions& fields, const Options& options, std::uint64_t seed, const ResidualScale& scale,
+                     std::int64_t first_step)
+    : fields_(fields),
+      options_(options),
+      seed_(seed),
+      scale_(scale),
+      window_end_(first_of(first_step)),
+      next_(first_of(first_step)) {
   for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { make_fields(); });
 }
 

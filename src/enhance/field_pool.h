@@ -1,6 +1,6 @@
-// The pool of training fields: a window over the endless sequence of fields that moves on as training goes. What the pool holds at
-// a step is a function of the step alone, so that a resumed run sees what an uninterrupted one sees. Threads of its own make
-// fields ahead of need.
+// The pool of training fields: a window over the endless sequence of fields that moves on as training goes. What the
+// pool holds at a step is a function of the step alone, so that a resumed run sees what an uninterrupted one sees.
+// Threads of its own make fields ahead of need.
 #pragma once
 
 #include <condition_variable>
@@ -14,7 +14,7 @@
 namespace cirrus::enhance {
 
 class FieldPool {
- public:
+public:
   struct Options {
     std::int64_t window = 512;      ///< fields held
     double fields_per_step = 0.25;  ///< how fast the window moves
@@ -22,18 +22,20 @@ class FieldPool {
     std::int64_t ahead = 32;        ///< fields made before they are needed
   };
   /// Starts making the fields of `first_step`'s window and on from there.
-  FieldPool(const FieldOptions& fields, const Options& options, std::uint64_t seed, const ResidualScale& scale, std::int64_t first_step);
+  FieldPool(const FieldOptions& fields, const Options& options, std::uint64_t seed, const ResidualScale& scale,
+            std::int64_t first_step);
   ~FieldPool();
   FieldPool(const FieldPool&) = delete;
   FieldPool& operator=(const FieldPool&) = delete;
 
-  /// Moves the window to `step` (which never decreases), waiting for fields that are not made yet. Polls for a stop request.
+  /// Moves the window to `step` (which never decreases), waiting for fields that are not made yet. Polls for a stop
+  /// request.
   void advance_to(std::int64_t step);
   /// Number of fields in the window, and field k of it (0 = oldest). Valid until the next advance_to().
   std::int64_t size() const { return options_.window; }
   const TrainingField& field(std::int64_t k) const { return *window_[static_cast<std::size_t>(k)]; }
 
- private:
+private:
   std::uint64_t first_of(std::int64_t step) const;
   void make_fields();
 

@@ -1,7 +1,8 @@
 // An approximate inverse of what beam mode's consistency has to invert, K diag(v) K^T + diag(n), K a separable Gaussian
 // beam with binning. Where a map is much brighter than its noise this matrix undoes the beam almost exactly, and its
-// condition number passes 10^8: conjugate gradients need a preconditioner that knows it. The matrix is local, so overlapping
-// windows are inverted one by one (Cholesky) and blended: an additive Schwarz method with a partition of unity.
+// condition number passes 10^8: conjugate gradients need a preconditioner that knows it. The matrix is local, so
+// overlapping windows are inverted one by one (Cholesky) and blended: an additive Schwarz method with a partition of
+// unity.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -11,7 +12,7 @@
 namespace cirrus::enhance {
 
 class LocalInverse {
- public:
+public:
   /// For data of height x width pixels with factor^2 sky pixels each, and a beam of `sigma` sky pixels (> 0).
   LocalInverse(std::int64_t height, std::int64_t width, std::int64_t factor, double sigma);
 
@@ -24,7 +25,7 @@ class LocalInverse {
   /// Memory of the factors for each data pixel.
   static double bytes_per_pixel(std::int64_t factor, double sigma);
 
- private:
+private:
   /// One axis: windows of `size` data pixels from `start` on, and what each counts for at its pixels.
   struct Axis {
     std::int64_t size = 0;

@@ -37,7 +37,8 @@ SimulatedField simulate_field(const FieldOptions& options, std::uint64_t seed, s
   sky::DustSpec spec = sky::draw_spec(sky_stream);
   const bool usual_out = sky_stream.uniform() < options.usual_share;
   spec.beam_pixels = usual_out ? options.usual_beam : sky_stream.uniform(options.beam_out[0], options.beam_out[1]);
-  if (sky_stream.uniform() < options.truth_noise_share) spec.noise = sky_stream.log_uniform(options.truth_noise[0], options.truth_noise[1]);
+  if (sky_stream.uniform() < options.truth_noise_share)
+    spec.noise = sky_stream.log_uniform(options.truth_noise[0], options.truth_noise[1]);
 
   Stream stream(Address(seed, Purpose::degrade, index, kObservation));
   SimulatedField field;
@@ -52,10 +53,12 @@ SimulatedField simulate_field(const FieldOptions& options, std::uint64_t seed, s
     return field;
   }
   const bool usual_in = stream.uniform() < options.usual_share;
-  double beam = s * (usual_in ? options.usual_beam * (1 + 0.02 * stream.normal()) : stream.uniform(options.beam_in[0], options.beam_in[1]));
+  double beam = s * (usual_in ? options.usual_beam * (1 + 0.02 * stream.normal())
+                              : stream.uniform(options.beam_in[0], options.beam_in[1]));
   beam = std::max(beam, 1.2 * spec.beam_pixels);  // small factors: a telescope's beam is wider than the output's
   const Sampling actual{options.factor, beam, spec.beam_pixels};
-  const at::Tensor clean = sky::Degradation(options.size, options.size, actual.difference_sigma(), options.factor).apply(field.truth);
+  const at::Tensor clean =
+      sky::Degradation(options.size, options.size, actual.difference_sigma(), options.factor).apply(field.truth);
   const double noise = metrics::Transform::of(clean).a / stream.log_uniform(options.snr[0], options.snr[1]);
   o.lr = clean + noise * white_noise(clean.sizes(), seed, index);
   o.sampling.beam_in = std::max(beam * (1 + options.beam_error * stream.normal()), 1.1 * spec.beam_pixels);
@@ -63,7 +66,8 @@ SimulatedField simulate_field(const FieldOptions& options, std::uint64_t seed, s
   return field;
 }
 
-TrainingField make_training_field(const FieldOptions& options, std::uint64_t seed, std::uint64_t index, const ResidualScale& scale) {
+TrainingField make_training_field(const FieldOptions& options, std::uint64_t seed, std::uint64_t index,
+                                  const ResidualScale& scale) {
   const Residual r = residual_of(simulate_field(options, seed, index), scale);
   return {at::cat({(r.difference / r.prepared.scale).unsqueeze(0), r.prepared.maps}), r.prepared.scalars};
 }
@@ -83,7 +87,8 @@ Calibration calibrate(const FieldOptions& options, std::uint64_t seed, std::int6
     residuals.push_back(std::move(r));
   }
   // A small ridge keeps features that do not vary in this set at zero.
-  const at::Tensor normal = features.t().matmul(features) + 1e-6 * static_cast<double>(fields) * at::eye(n, at::kDouble);
+  const at::Tensor normal =
+      features.t().matmul(features) + 1e-6 * static_cast<double>(fields) * at::eye(n, at::kDouble);
   const at::Tensor c = at::linalg_solve(normal, features.t().matmul(log_rms)).contiguous();
   Calibration out;
   for (std::int64_t j = 0; j < n; ++j) out.scale.c[static_cast<std::size_t>(j)] = c[j][0].item<double>();

@@ -18,17 +18,22 @@ at::Tensor symmetry(at::Tensor x, std::uint64_t which) {
 
 void check(const DenoisingOptions& o, const diffusion::EdmNetwork& network) {
   if (o.patch % network.alignment() != 0 || o.patch > o.fields.size)
-    throw Error(ExitCode::config, "patch = " + std::to_string(o.patch) + " must be a multiple of " + std::to_string(network.alignment()) + " (the network's coarsest pixel) and at most fields.size = " + std::to_string(o.fields.size));
+    throw Error(ExitCode::config,
+                "patch = " + std::to_string(o.patch) + " must be a multiple of " + std::to_string(network.alignment()) +
+                    " (the network's coarsest pixel) and at most fields.size = " + std::to_string(o.fields.size));
   if (o.fields.size % o.fields.factor != 0) throw Error(ExitCode::config, "fields.size must be a multiple of factor");
 }
 
 }  // namespace
 
-at::Tensor training_sigmas(const DenoisingOptions& o, std::int64_t step, std::int64_t first, std::int64_t count, std::int64_t batch) {
+at::Tensor training_sigmas(const DenoisingOptions& o, std::int64_t step, std::int64_t first, std::int64_t count,
+                           std::int64_t batch) {
   at::Tensor out = at::empty({count}, at::kFloat);
   for (std::int64_t i = 0; i < count; ++i) {
     const auto sample = static_cast<std::uint64_t>(step * batch + first + i);
-    const double u = (static_cast<double>(first + i) + Stream(Address(o.seed, Purpose::training_sigma, sample)).uniform()) / static_cast<double>(batch);
+    const double u =
+        (static_cast<double>(first + i) + Stream(Address(o.seed, Purpose::training_sigma, sample)).uniform()) /
+        static_cast<double>(batch);
     double log_sigma;
     if (u < o.tail_share) {
       log_sigma = std::log(o.tail[0]) + u / o.tail_share * std::log(o.tail[1] / o.tail[0]);
@@ -41,7 +46,8 @@ at::Tensor training_sigmas(const DenoisingOptions& o, std::int64_t step, std::in
   return out;
 }
 
-DenoisingTask::DenoisingTask(const DenoisingOptions& options, const at::Device& device, at::ScalarType dtype) : options_(options), device_(device) {
+DenoisingTask::DenoisingTask(const DenoisingOptions& options, const at::Device& device, at::ScalarType dtype)
+    : options_(options), device_(device) {
   if (options.init.empty()) {
     network_ = std::make_unique<diffusion::EdmNetwork>(options.network, options.seed, device, dtype);
   } else {
@@ -52,7 +58,9 @@ DenoisingTask::DenoisingTask(const DenoisingOptions& options, const at::Device& 
   for (const diffusion::NamedTensor& p : network_->parameters()) p.tensor.requires_grad_(true);
 }
 
-nlohmann::json DenoisingTask::state() const { return {{"residual_scale", scale_.to_json()}, {"band_rms", network_->config().band_rms}}; }
+nlohmann::json DenoisingTask::state() const {
+  return {{"residual_scale", scale_.to_json()}, {"band_rms", network_->config().band_rms}};
+}
 
 void DenoisingTask::prepare(const nlohmann::json* state) {
   if (state == nullptr) {
@@ -85,12 +93,14 @@ void DenoisingTask::begin_step(std::int64_t step) {
 
 at::Tensor DenoisingTask::loss(std::int64_t step, std::int64_t first, std::int64_t count, std::int64_t batch) {
   const std::int64_t p = options_.patch, align = network_->alignment(), places = (options_.fields.size - p) / align + 1;
-  at::Tensor planes = at::empty({count, 1 + kConditionMaps, p, p}, at::kFloat), scalars = at::empty({count, kConditionScalars}, at::kFloat);
+  at::Tensor planes = at::empty({count, 1 + kConditionMaps, p, p}, at::kFloat),
+             scalars = at::empty({count, kConditionScalars}, at::kFloat);
   std::vector<std::uint64_t> items;
   for (std::int64_t i = 0; i < count; ++i) {
     const auto sample = static_cast<std::uint64_t>(step * batch + first + i);
     Stream stream(Address(options_.seed, Purpose::training_order, sample));
-    const TrainingField& f = pool_->field(static_cast<std::int64_t>(stream.below(static_cast<std::uint64_t>(pool_->size()))));
+    const TrainingField& f =
+        pool_->field(static_cast<std::int64_t>(stream.below(static_cast<std::uint64_t>(pool_->size()))));
     const auto y = static_cast<std::int64_t>(stream.below(static_cast<std::uint64_t>(places))) * align;
     const auto x = static_cast<std::int64_t>(stream.below(static_cast<std::uint64_t>(places))) * align;
     planes[i].copy_(symmetry(f.planes.narrow(1, y, p).narrow(2, x, p), stream.below(8)));
@@ -100,7 +110,8 @@ at::Tensor DenoisingTask::loss(std::int64_t step, std::int64_t first, std::int64
   const at::Tensor noise = kernels::normal_noise({count, 1, p, p}, {options_.seed, Purpose::training_noise, items});
   planes = planes.to(device_);
   const diffusion::Conditions conditions{planes.narrow(1, 1, kConditionMaps), scalars.to(device_)};
-  return network_->loss(planes.narrow(1, 0, 1), noise.to(device_), training_sigmas(options_, step, first, count, batch).to(device_), conditions);
+  return network_->loss(planes.narrow(1, 0, 1), noise.to(device_),
+                        training_sigmas(options_, step, first, count, batch).to(device_), conditions);
 }
 
 nlohmann::json DenoisingTask::description() const {
@@ -135,12 +146,15 @@ std::string DenoisingTask::fingerprint() const {
   return all.dump();
 }
 
-void DenoisingTask::save_model(const std::string& path, const std::vector<at::Tensor>& averaged, std::int64_t step, std::int64_t samples) {
+void DenoisingTask::save_model(const std::string& path, const std::vector<at::Tensor>& averaged, std::int64_t step,
+                               std::int64_t samples) {
   nlohmann::json training = description();
   training["steps"] = step;
   training["samples"] = samples;
   const FieldOptions& f = options_.fields;
-  const nlohmann::json ranges{{"beams", {{"output_pixels", f.usual_beam}, {"output_range", f.beam_out}, {"input_range_lr_pixels", f.beam_in}}}, {"noise", {{"snr", f.snr}}}};
+  const nlohmann::json ranges{
+      {"beams", {{"output_pixels", f.usual_beam}, {"output_range", f.beam_out}, {"input_range_lr_pixels", f.beam_in}}},
+      {"noise", {{"snr", f.snr}}}};
   std::vector<std::pair<std::string, at::Tensor>> weights;
   const auto names = network_->parameters();
   for (std::size_t i = 0; i < names.size(); ++i) weights.emplace_back(names[i].name, averaged[i]);

@@ -27,8 +27,8 @@ public:
                           std::int64_t samples) = 0;
   /// What a checkpoint keeps of the task beside its parameters. The default keeps nothing.
   virtual nlohmann::json state() const;
-  /// Called once before the first step: a new run (null) measures what it needs to know; a run that resumes takes it from
-  /// the checkpoint's state(). Throws Error(bad_data) for a state that is none. The default does nothing.
+  /// Called once before the first step: a new run (null) measures what it needs to know; a run that resumes takes it
+  /// from the checkpoint's state(). Throws Error(bad_data) for a state that is none. The default does nothing.
   virtual void prepare(const nlohmann::json* state);
   /// What must be equal in a run that resumes.
   virtual std::string fingerprint() const = 0;

@@ -188,7 +188,9 @@ BOOST_AUTO_TEST_CASE(light_from_beyond_the_border_is_allowed_for) {
   // A map cut from a larger one: near its border the beam carries light that no mirror image of the map explains.
   const BeamCase whole = beam_case(0.02, 0.2, 160);
   BeamCase c = whole;
-  const auto cut = [](const at::Tensor& x, std::int64_t side) { return x.narrow(0, side / 5, 3 * side / 5).narrow(1, side / 5, 3 * side / 5).contiguous(); };
+  const auto cut = [](const at::Tensor& x, std::int64_t side) {
+    return x.narrow(0, side / 5, 3 * side / 5).narrow(1, side / 5, 3 * side / 5).contiguous();
+  };
   c.q = cut(whole.q, 40);
   c.guess = cut(whole.guess, 160);
   c.degrade = sky::Degradation(96, 96, whole.degrade.sigma(), 4);
@@ -201,7 +203,10 @@ BOOST_AUTO_TEST_CASE(light_from_beyond_the_border_is_allowed_for) {
   BOOST_TEST(chi_square(solved, c.q, c.degrade, c.noise, {}) < 1.2);
   BOOST_TEST(border_error(solved) < border_error(c.guess));
   // What the solution, light from outside included, leaves of the data is noise up to the border.
-  BOOST_TEST(((c.q - solve_beam(c.guess, c.q, c.degrade, settings(c, 0.3)).degraded) / c.noise).square().mean().item<double>() < 1.2);
+  BOOST_TEST(((c.q - solve_beam(c.guess, c.q, c.degrade, settings(c, 0.3)).degraded) / c.noise)
+                 .square()
+                 .mean()
+                 .item<double>() < 1.2);
 }
 
 BOOST_AUTO_TEST_CASE(a_deep_map_of_high_contrast_is_fitted) {
@@ -228,9 +233,12 @@ BOOST_AUTO_TEST_CASE(tiles_agree_with_the_whole_map) {
   BOOST_TEST(rms(tiled - whole) < 0.1 * rms(correction));
   const auto steps = [](const at::Tensor& x) { return x.narrow(1, 1, x.size(1) - 1) - x.narrow(1, 0, x.size(1) - 1); };
   const at::Tensor error = steps(tiled - whole), seams = error.index_select(1, at::tensor({159, 319}, at::kLong));
-  BOOST_TEST_MESSAGE("difference " << rms(tiled - whole) << " of corrections of " << rms(correction) << "; steps " << rms(error) << ", at seams " << rms(seams) << ", of the map " << rms(steps(whole)));
+  BOOST_TEST_MESSAGE("difference " << rms(tiled - whole) << " of corrections of " << rms(correction) << "; steps "
+                                   << rms(error) << ", at seams " << rms(seams) << ", of the map "
+                                   << rms(steps(whole)));
   BOOST_TEST(rms(seams) < 0.1 * rms(steps(whole)));
-  BOOST_TEST(chi_square(tiled, c.q, c.degrade, c.noise, {}) == chi_square(whole, c.q, c.degrade, c.noise, {}), boost::test_tools::tolerance(0.02));
+  BOOST_TEST(chi_square(tiled, c.q, c.degrade, c.noise, {}) == chi_square(whole, c.q, c.degrade, c.noise, {}),
+             boost::test_tools::tolerance(0.02));
 }
 
 BOOST_AUTO_TEST_CASE(it_can_be_interrupted) {

@@ -196,7 +196,8 @@ BOOST_AUTO_TEST_CASE(half_a_tile_of_overlap_differs_within_the_bound) {
     BOOST_TEST(smooth.layout.tiles() > 3);
     const at::Tensor d = (t.forward(smooth.members) - t.forward(whole.members)) / added;
     const double rms = d.square().mean().sqrt().item<double>();
-    BOOST_TEST_MESSAGE("tiles of " << tile << " against the whole map, over the added detail: rms " << rms << ", max " << largest(d));
+    BOOST_TEST_MESSAGE("tiles of " << tile << " against the whole map, over the added detail: rms " << rms << ", max "
+                                   << largest(d));
     BOOST_TEST(rms < 0.003);
     BOOST_TEST(largest(d) < 0.04);
     BOOST_TEST(largest(tests::block_mean(smooth.mean, 4) - o.lr) < 1e-12 * robust_sigma(o.lr));

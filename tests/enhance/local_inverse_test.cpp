@@ -3,8 +3,8 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "sky/degrade.h"
 #include "metrics/fields.h"
+#include "sky/degrade.h"
 
 using namespace cirrus;
 using namespace cirrus::enhance;
@@ -22,7 +22,10 @@ struct Problem {
 Problem problem(std::int64_t h, std::int64_t w) {
   Problem p;
   const sky::Degradation k(h * kFactor, w * kFactor, kSigma, kFactor);
-  p.variance = (2.3 * sky::Degradation(h * kFactor, w * kFactor, 6, 1).apply(30 * tests::white_noise({h * kFactor, w * kFactor}, 5))).exp();
+  p.variance =
+      (2.3 *
+       sky::Degradation(h * kFactor, w * kFactor, 6, 1).apply(30 * tests::white_noise({h * kFactor, w * kFactor}, 5)))
+          .exp();
   p.noise = at::full({h, w}, 1e-5 * k.apply(p.variance).mean().item<double>(), at::kDouble);
   p.dense = at::zeros({h * w, h * w}, at::kDouble);
   for (std::int64_t i = 0; i < h * w; ++i) {
@@ -68,14 +71,16 @@ BOOST_AUTO_TEST_CASE(it_takes_the_condition_number_down_by_orders_of_magnitude) 
   LocalInverse inverse(30, 26, kFactor, kSigma);
   inverse.factorize(p.variance, p.noise);
   const at::Tensor m = dense_inverse(inverse, 30, 26);
-  const double by_diagonal = condition(at::diag(1 / p.dense.diagonal()), p.dense), by_windows = condition((m + m.t()) / 2, p.dense);
+  const double by_diagonal = condition(at::diag(1 / p.dense.diagonal()), p.dense),
+               by_windows = condition((m + m.t()) / 2, p.dense);
   BOOST_TEST_MESSAGE("condition: " << by_diagonal << " with the diagonal, " << by_windows << " with windows");
   BOOST_TEST(by_diagonal > 1e4);
   BOOST_TEST(by_windows < 0.01 * by_diagonal);
 }
 
 BOOST_AUTO_TEST_CASE(one_window_is_the_inverse) {
-  // 6 x 5 pixels fit into one window. The reflection at the map's border is not in the window's matrix, so the map is dark there.
+  // 6 x 5 pixels fit into one window. The reflection at the map's border is not in the window's matrix, so the map is
+  // dark there.
   Problem p = problem(6, 5);
   const sky::Degradation k(24, 20, 1.0, kFactor);
   p.variance = at::constant_pad_nd(p.variance.narrow(0, 8, 8).narrow(1, 8, 4), {8, 8, 8, 8});
