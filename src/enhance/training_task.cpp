@@ -76,7 +76,8 @@ void DenoisingTask::prepare(const nlohmann::json* state) {
     config["band_rms"] = state->at("band_rms");
     network_->set_band_rms(diffusion::EdmConfig::from_json(config).band_rms);
   } catch (const nlohmann::json::exception& e) {
-    throw Error(ExitCode::bad_data, std::string("The checkpoint lacks the model's constants: ") + e.what());
+    throw Error(ExitCode::bad_data, std::string("The checkpoint lacks the model's constants: ") + e.what(),
+                "resume with the version of Cirrus that wrote it, or start a new run");
   }
 }
 
