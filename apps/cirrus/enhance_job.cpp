@@ -17,6 +17,8 @@
 namespace cirrus::app {
 namespace {
 
+constexpr double kPoorFit = 5;  // chi-square beyond which data and output are said to disagree
+
 template <class... Values>
 std::string format(const char* pattern, Values... values) {
   char text[400];
@@ -226,6 +228,9 @@ private:
     if (figures.chi2)
       tell("chi2     " + format("%.3g (mean)", *figures.chi2) +
            (figures.member_chi2 ? format(", %.3g (members)", *figures.member_chi2) : ""));
+    if (figures.member_chi2.value_or(figures.chi2.value_or(1)) > kPoorFit)
+      log::warning(job_.input + ": the output does not agree with the input within the noise (chi2 above " +
+                   format("%.0f", kPoorFit) + "): check --noise and --beam");
     if (log::quiet()) {
       log::print(written);
     } else {
@@ -274,6 +279,9 @@ std::vector<EnhanceJob> name_jobs(const EnhanceFlags& f, const RunOptions& run) 
     if (!names.insert(path.lexically_normal().string()).second)
       throw Error(ExitCode::cannot_create, "two inputs would both be written to " + path.string(),
                   "enhance them one by one, with --output");
+    if (path.extension() == ".png" || path.extension() == ".PNG")
+      throw Error(ExitCode::usage, "--output " + job.output + ": the map is a FITS file; its picture gets this name",
+                  "end the name in .fits");
     if (!f.no_png) {
       if (path.extension() == ".gz" || path.extension() == ".fz") path.replace_extension();
       job.picture = path.replace_extension(".png").string();

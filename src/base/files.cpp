@@ -134,6 +134,8 @@ void require_writable_output(const fs::path& path, bool overwrite, const std::ve
     refuse("cannot write in the folder " + folder.string() + ": " + reason(), "choose another folder");
   }
   if (fs::is_directory(path, ignored)) refuse(path.string() + " is a folder", "give a file name");
+  if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored))
+    refuse(path.string() + " is a device, pipe or socket, not a file", "give the name of a file");
   if (!overwrite && fs::exists(fs::symlink_status(path, ignored))) throw_exists(path);
 }
 

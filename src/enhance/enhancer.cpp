@@ -7,6 +7,7 @@
 #include <future>
 #include <numeric>
 
+#include "base/errors.h"
 #include "base/signals.h"
 #include "enhance/consistency.h"
 #include "enhance/mirror.h"
@@ -223,6 +224,9 @@ Enhanced enhance_map(const Observation& given, const at::Tensor& missing, Model&
     out.degraded = p.transform.m + p.transform.a * solved.degraded;
   }
   out.mean = p.transform.inverse(average);
+  if (!out.mean.isfinite().all().item<bool>())
+    throw Error(ExitCode::bad_data, "The map's values span more than can be computed with: some results are not finite",
+                "divide the map by a constant, or set absurd pixels to NaN");
   if (!out.degraded.defined()) out.degraded = data.degrade.apply(out.mean);
   if (!observation.block_mode()) out.chi2 = chi_square(average, data.q, data.degrade, data.noise, data.weight);
   if (one) return out;
