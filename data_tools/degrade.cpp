@@ -104,9 +104,8 @@ Plan make_plan(const DegradeFlags& flags, const fits::Image& image) {
   if (scale->anisotropy > 1.01) log::warning(name + ": its pixels are not square; the beam is round in pixels");
   const sky::Beam kernel = sky::Beam{*plan.beam_out_arcsec}.difference({plan.beam_in_arcsec});
   plan.kernel_pixels = kernel.sigma() / scale->arcsec;
-  const double side = static_cast<double>(std::max(plan.width, plan.height));
-  if (!(plan.kernel_pixels <=
-        side))  // its FWHM is more than twice the map: memory by the beam, and nothing left to see
+  // Beyond this the FWHM is more than twice the map: memory by the beam, and nothing left to see.
+  if (!(plan.kernel_pixels <= static_cast<double>(std::max(plan.width, plan.height))))
     throw Error(ExitCode::bad_data,
                 name + ": --beam-out " + *flags.beam_out + " is wider than the map of " +
                     size_text(image.width, image.height) + " pixels of " + std::to_string(scale->arcsec) + " arcsec",

@@ -108,19 +108,18 @@ def main():
     models = sorted(folder.glob("*.safetensors"))
     if not models:
         sys.exit(f"no *.safetensors in {folder}")
+    words = sys.argv[1:]
+    if words[:1] == ["--validation"] and len(words) == 3:
+        set_validation(pathlib.Path(words[1]), json.loads(pathlib.Path(words[2]).read_text()))
+    elif words not in ([], ["--check"]):
+        sys.exit(__doc__)
     text = HEADER + "".join(section(path) for path in models) + FOOTER
     readme = folder / "README.md"
-    if sys.argv[1:] == ["--check"]:
-        if not readme.exists() or readme.read_text() != text:
-            sys.exit(f"{readme} is not what the models' metadata say: run python3 models/make_card.py")
-        return
-    if sys.argv[1:2] == ["--validation"] and len(sys.argv) == 4:
-        set_validation(pathlib.Path(sys.argv[2]), json.loads(pathlib.Path(sys.argv[3]).read_text()))
-        text = HEADER + "".join(section(path) for path in models) + FOOTER
-    elif sys.argv[1:]:
-        sys.exit(__doc__)
-    readme.write_text(text)
-    print(readme)
+    if words != ["--check"]:
+        readme.write_text(text)
+        print(readme)
+    elif not readme.exists() or readme.read_text() != text:
+        sys.exit(f"{readme} is not what the models' metadata say: run python3 models/make_card.py")
 
 
 main()

@@ -46,12 +46,18 @@ std::pair<at::Tensor, at::Tensor> bounds(const at::Tensor& q, std::int64_t s) {
   return {-bound(-padded), bound(padded)};
 }
 
-/// Operators run on one thread while it lives.
+/// Operators run on one thread while it lives: for what is solved, and all it is solved from, so that sums have one
+/// order whatever the threads. Solves amplify rounding where maps are bright.
 struct OneThread {
   const int before = at::get_num_threads();
   OneThread() { at::set_num_threads(1); }
   ~OneThread() { at::set_num_threads(before); }
 };
+template <typename F>
+auto on_one_thread(F&& f) {
+  const OneThread guard;
+  return f();
+}
 
 /// What the data say, in units of the transform.
 struct Data {
@@ -171,12 +177,7 @@ Enhanced enhance_map(const Observation& given, const at::Tensor& missing, Model&
   const Sampling& sampling = observation.sampling;
   Enhanced out;
   out.layout = plan_layout(observation.lr.size(0), observation.lr.size(1), sampling.factor, *model.network, o);
-  // What is not the network runs in one order of sums, whatever the threads: solves amplify rounding where maps are
-  // bright.
-  const Prepared p = [&] {
-    const OneThread serial;
-    return prepare(observation, model.scale);
-  }();
+  const Prepared p = on_one_thread([&] { return prepare(observation, model.scale); });
   out.transform = p.transform;
   const Data data{(observation.lr - p.transform.m) / p.transform.a, observation.noise / p.transform.a,
                   missing.logical_not().to(at::kDouble),
@@ -196,8 +197,7 @@ Enhanced enhance_map(const Observation& given, const at::Tensor& missing, Model&
     solve.weight = data.weight;
     solve.low = low;
     solve.high = high;
-    const OneThread serial;
-    solve.sigma = correction_sigma(t, p);
+    solve.sigma = on_one_thread([&] { return correction_sigma(t, p); });
   }
   if (o.consistency && !one) {
     if (block) {
@@ -215,11 +215,10 @@ Enhanced enhance_map(const Observation& given, const at::Tensor& missing, Model&
     average = (n * average + kEvaluationIsWorth * bounded(sample_members(p, model, evaluation, out.layout)[0])) /
               (n + kEvaluationIsWorth);
   }
-  const OneThread serial;
   if (o.consistency && block) {
     average = project_blocks(average, data.q, sampling.factor);
   } else if (o.consistency) {
-    const BeamSolution solved = solve_beam(average, data.q, data.degrade, solve);
+    const BeamSolution solved = on_one_thread([&] { return solve_beam(average, data.q, data.degrade, solve); });
     average = solved.t;
     out.degraded = p.transform.m + p.transform.a * solved.degraded;
   }
@@ -228,11 +227,14 @@ Enhanced enhance_map(const Observation& given, const at::Tensor& missing, Model&
     throw Error(ExitCode::bad_data, "The map's values span more than can be computed with: some results are not finite",
                 "divide the map by a constant, or set absurd pixels to NaN");
   if (!out.degraded.defined()) out.degraded = data.degrade.apply(out.mean);
-  if (!observation.block_mode()) out.chi2 = chi_square(average, data.q, data.degrade, data.noise, data.weight);
+  const auto chi2 = [&](const at::Tensor& map) {
+    return on_one_thread([&] { return chi_square(map, data.q, data.degrade, data.noise, data.weight); });
+  };
+  if (!block) out.chi2 = chi2(average);
   if (one) return out;
-  if (!observation.block_mode()) {
+  if (!block) {
     double sum = 0;
-    for (std::int64_t i = 0; i < t.size(0); ++i) sum += chi_square(t[i], data.q, data.degrade, data.noise, data.weight);
+    for (std::int64_t i = 0; i < t.size(0); ++i) sum += chi2(t[i]);
     out.member_chi2 = sum / static_cast<double>(t.size(0));
   }
   if (t.size(0) > 1) {

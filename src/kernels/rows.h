@@ -62,6 +62,8 @@ inline bool use_cpu_kernel(const at::Tensor& x) {
   return x.device().is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
 }
 
+constexpr std::int64_t kGrain = 16384;  ///< values of activations a thread takes at least
+
 /// Splits [0, n) over threads in pieces of at least `grain`.
 template <typename F>
 void parallel(std::int64_t n, std::int64_t grain, F&& f) {

@@ -1,18 +1,11 @@
 // The pointwise network operators on the CPU: one pass over rows of channels each way, float32 or bfloat16 storage,
 // arithmetic in float32, vectorised by the compiler for the processor found at run time.
-#include <torch/csrc/autograd/custom_function.h>
-
+#include "kernels/autograd.h"
 #include "kernels/hardswish.h"
 #include "kernels/rows.h"
 
 namespace cirrus::kernels {
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::Function;
-using torch::autograd::variable_list;
-
-constexpr std::int64_t kGrain = 16384;  // values a thread takes at least
 
 // ---- loops, compiled for several instruction sets
 // --------------------------------------------------------------------------

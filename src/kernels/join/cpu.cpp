@@ -2,19 +2,12 @@
 // covers.
 #include "kernels/join.h"
 
-#include <torch/csrc/autograd/custom_function.h>
-
+#include "kernels/autograd.h"
 #include "kernels/hardswish.h"
 #include "kernels/rows.h"
 
 namespace cirrus::kernels {
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::Function;
-using torch::autograd::variable_list;
-
-constexpr std::int64_t kGrain = 16384;  // values a thread takes at least
 
 // In these loops a line has `width` coarse pixels; f is 1 or 2; fine lines follow each other.
 #define CIRRUS_LOOPS(T)                                                                                               \

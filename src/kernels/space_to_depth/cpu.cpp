@@ -1,17 +1,12 @@
 // The network's two ends on the CPU: one pass over rows of two lines of pixels each way.
-#include <torch/csrc/autograd/custom_function.h>
-
+#include "kernels/autograd.h"
 #include "kernels/rows.h"
 #include "kernels/space_to_depth.h"
 
 namespace cirrus::kernels {
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::Function;
-using torch::autograd::variable_list;
-
-constexpr std::int64_t kGrain = 32768;  // pixels of planes a thread takes at least
+constexpr std::int64_t kPlaneGrain = 32768;  // pixels of planes a thread takes at least
 
 /// One line of a plane: `width` pixels, each to be multiplied by `scale`.
 struct Line {
@@ -75,7 +70,7 @@ struct DepthToSpaceOutput : Function<DepthToSpaceOutput> {
     const std::int64_t n = bands.size(0), b = bands.size(1), h = bands.size(2), w = bands.size(3);
     const at::Tensor out = at::empty({n, 1, h, w}, bands.options());
     by_dtype(head, [&]<typename T>(T*) {
-      parallel(n * h, kGrain / (w * (b + 1)), [&](std::int64_t begin, std::int64_t end) {
+      parallel(n * h, kPlaneGrain / (w * (b + 1)), [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t r = begin; r < end; ++r) {
           const std::int64_t sample = r / h, y = r % h;
           float* line = data<float>(out) + r * w;
@@ -145,7 +140,7 @@ at::Tensor space_to_depth_input(const at::Tensor& bands_in, const at::Tensor& sc
       at::empty({n, 2 * lines, h / 2, w / 2}, bands.options().dtype(dtype), at::MemoryFormat::ChannelsLast);
   const std::vector<float> ones(static_cast<std::size_t>(w), 1.f);
   by_dtype(out, [&]<typename T>(T*) {
-    parallel(n * h / 2, kGrain / (w * lines), [&](std::int64_t begin, std::int64_t end) {
+    parallel(n * h / 2, kPlaneGrain / (w * lines), [&](std::int64_t begin, std::int64_t end) {
       std::vector<Line> all(static_cast<std::size_t>(lines), {ones.data(), 1.f});
       for (std::int64_t r = begin; r < end; ++r) {
         const std::int64_t sample = r / (h / 2), y = 2 * (r % (h / 2));

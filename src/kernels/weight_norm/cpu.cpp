@@ -1,15 +1,10 @@
 // Weight normalisation on the CPU: one autograd node for all layers, one pass over each layer's weights each way.
-#include <torch/csrc/autograd/custom_function.h>
-
+#include "kernels/autograd.h"
 #include "kernels/rows.h"
 #include "kernels/weight_norm.h"
 
 namespace cirrus::kernels {
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::Function;
-using torch::autograd::variable_list;
 
 /// Stored like the activations: channels-last, so that a row of one output channel is contiguous in both.
 at::Tensor dense(const at::Tensor& w) { return w.dim() == 4 ? channels_last(w) : w.contiguous(); }
