@@ -9,6 +9,7 @@
 #include "base/signals.h"
 #include "data_tools/map_file.h"
 #include "data_tools/verbs.h"
+#include "fits/header_beam.h"
 #include "fits/names.h"
 #include "fits/scale.h"
 #include "fits/units.h"
@@ -66,7 +67,7 @@ struct Plan {
 double input_beam(const DegradeFlags& flags, const fits::Header& header, const std::string& name) {
   if (flags.beam_in == "none") return 0;
   if (flags.beam_in != "auto") return beam_arcsec("--beam-in", flags.beam_in);
-  const auto beam = fits::header_beam(header);
+  const auto beam = fits::header_resolution(header);
   if (!beam) {
     if (flags.beam_out)
       log::warning(name + ": no beam in the header; the map is taken as unconvolved (--beam-in tells otherwise)");
@@ -102,6 +103,11 @@ Plan make_plan(const DegradeFlags& flags, const fits::Image& image) {
     throw Error(ExitCode::bad_data, name + ": no pixel size in the header, so a beam has no size in pixels",
                 "leave --beam-out out");
   if (scale->anisotropy > 1.01) log::warning(name + ": its pixels are not square; the beam is round in pixels");
+  if (*plan.beam_out_arcsec < plan.beam_in_arcsec)
+    throw Error(ExitCode::bad_data,
+                name + ": --beam-out " + sky::angle_text(*plan.beam_out_arcsec) +
+                    " is narrower than the map's own beam of " + sky::angle_text(plan.beam_in_arcsec),
+                "a convolution cannot sharpen: give a wider one, or --beam-in if the header is wrong");
   const sky::Beam kernel = sky::Beam{*plan.beam_out_arcsec}.difference({plan.beam_in_arcsec});
   plan.kernel_pixels = kernel.sigma() / scale->arcsec;
   // Beyond this the FWHM is more than twice the map: memory by the beam, and nothing left to see.
@@ -113,12 +119,16 @@ Plan make_plan(const DegradeFlags& flags, const fits::Image& image) {
   return plan;
 }
 
+sky::Degradation degradation_of(const Plan& plan, const DegradeFlags& flags) {
+  return {plan.height, plan.width, plan.kernel_pixels, flags.factor,
+          plan.unit.divides() ? sky::Binning::sum : sky::Binning::mean};
+}
+
 /// One plane, degraded: float64 [height / factor, width / factor].
 at::Tensor degrade_plane(fits::Image& image, const Plan& plan, const DegradeFlags& flags, double unit_factor,
                          const RunOptions& run, std::int64_t item) {
   const at::Tensor map = pixels_of(image).narrow(0, 0, plan.height).narrow(1, 0, plan.width);
-  const auto binning = plan.unit.divides() ? sky::Binning::sum : sky::Binning::mean;
-  const sky::Degradation degradation(plan.height, plan.width, plan.kernel_pixels, flags.factor, binning);
+  const sky::Degradation degradation = degradation_of(plan, flags);
   const at::Tensor valid = at::isfinite(map);
   const bool whole = valid.all().item<bool>();
   at::Tensor low = (whole ? degradation.apply(map.contiguous()) : degradation.apply_masked(map, valid)) * unit_factor;
@@ -127,6 +137,16 @@ at::Tensor degrade_plane(fits::Image& image, const Plan& plan, const DegradeFlag
     low = low + sky::stripes(low.size(0), low.size(1), flags.stripes, seed, static_cast<std::uint64_t>(item));
   }
   return sky::add_noise(low, flags.noise, seed, static_cast<std::uint64_t>(item)).contiguous();
+}
+
+/// Of the map's own white noise (NOISE), what an output pixel has: the norm of D's row of the pixel in the middle.
+double carried_noise(const fits::Header& header, const Plan& plan, const DegradeFlags& flags) {
+  const double noise = header.get<double>("NOISE").value_or(0);
+  if (!(noise > 0)) return 0;
+  const sky::Degradation degradation = degradation_of(plan, flags);
+  const at::Tensor pixel = at::zeros({plan.height / flags.factor, plan.width / flags.factor}, at::kDouble);
+  pixel[pixel.size(0) / 2][pixel.size(1) / 2].fill_(1);
+  return noise * degradation.adjoint(pixel).norm().item<double>();
 }
 
 /// Edits the header for the output; returns the factor of a per-beam unit whose beam changes.
@@ -144,12 +164,12 @@ double edit_header(fits::Header& header, const fits::Image& image, const Plan& p
     if (plan.unit.unit_class == fits::UnitClass::per_beam && fits::header_beam(header)) {
       unit_factor = fits::change_unit_beam(header, beam);
     } else {
-      header.set("BMAJ", *plan.beam_out_arcsec / 3600, "[deg] FWHM of the beam");
-      header.set("BMIN", *plan.beam_out_arcsec / 3600, "[deg]");
-      header.set("BPA", 0.0, "[deg]");
+      fits::set_beam(header, beam);
     }
+    header.erase("SRBMAJ");  // BMAJ is the resolution now
   }
-  if (flags.noise > 0) header.set("NOISE", flags.noise, "rms of the white noise added, in BUNIT");
+  if (const double noise = std::hypot(flags.noise, unit_factor * carried_noise(header, plan, flags)); noise > 0)
+    header.set("NOISE", noise, "rms of the white noise, in BUNIT");
   if (flags.stripes > 0) header.set("STRIPES", flags.stripes, "rms of the stripes added, in BUNIT");
   if (flags.noise > 0 || flags.stripes > 0) header.set("NSEED", run.seed, "seed of noise and stripes");
   const fits::WcsCheck check =
@@ -185,9 +205,9 @@ int degrade(const Arguments& arguments) {
                          .whole_cube = flags.all_planes};
   fits::Image image = fits::read_image(name, read);
   for (const std::string& warning : image.warnings) log::warning(name + ": " + warning);
-  const Plan plan = make_plan(flags, image);
+  const Plan plan = with_file_name(name, [&] { return make_plan(flags, image); });
   fits::Header header = image.header;
-  const double unit_factor = edit_header(header, image, plan, flags, run);
+  const double unit_factor = with_file_name(name, [&] { return edit_header(header, image, plan, flags, run); });
   header.add_history(command_for_history("degrade", arguments.words));
   const std::int64_t width = plan.width / flags.factor, height = plan.height / flags.factor;
   const bool as_double = flags.as_double && image.bitpix == -64;

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "data_tools/map_file.h"
 #include "data_tools/verbs.h"
+#include "fits/header_beam.h"
 #include "fits/units.h"
 #include "fits/wcs_check.h"
 #include "sky/angle.h"
@@ -117,15 +118,19 @@ private:
 
   void units(const std::string& file, const fits::Image& image) {
     json["beam"] = nullptr;
-    if (const auto beam = fits::header_beam(image.header)) {
-      json["beam"] = {{"major_arcsec", beam->major_arcsec},
-                      {"minor_arcsec", beam->minor_arcsec},
-                      {"position_angle_deg", beam->position_angle_deg},
-                      {"source", beam->source}};
-      line("Beam", sky::angle_text(beam->major_arcsec) + " x " + sky::angle_text(beam->minor_arcsec) + " (" +
-                       beam->source + ")");
-    } else {
-      line("Beam", "not in the header");
+    try {
+      if (const auto beam = fits::header_resolution(image.header)) {
+        json["beam"] = {{"major_arcsec", beam->major_arcsec},
+                        {"minor_arcsec", beam->minor_arcsec},
+                        {"position_angle_deg", beam->position_angle_deg},
+                        {"source", beam->source}};
+        line("Beam", sky::angle_text(beam->major_arcsec) + " x " + sky::angle_text(beam->minor_arcsec) + " (" +
+                         beam->source + ")");
+      } else {
+        line("Beam", "not in the header");
+      }
+    } catch (const Error& error) {  // as with a logarithmic unit below
+      line("Beam", error.what());
     }
     json["unit"] = image.header.get<std::string>("BUNIT").value_or("");
     try {

@@ -134,11 +134,27 @@ int enhance(const Arguments& arguments) {
   const std::vector<EnhanceJob> jobs = name_jobs(f, run);
   const EnhanceContext context{model, *machine.device, machine.dtype, public_command(arguments)};
   nlohmann::json results = nlohmann::json::array();
-  for (const EnhanceJob& job : jobs) results.push_back(run_enhance_job(job, f, run, context));
+  int code = 0;
+  std::string failed;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    try {
+      results.push_back(run_enhance_job(jobs[i], f, run, context));
+    } catch (const Error& e) {
+      const std::string rest = i + 1 < jobs.size() ? std::to_string(jobs.size() - i - 1) + " further maps" : "";
+      if (jobs.size() > 1 && e.code() != ExitCode::bad_data && !rest.empty())
+        throw Error(e.code(), std::string(e.what()) + "; not begun: " + rest);
+      if (jobs.size() == 1 || e.code() != ExitCode::bad_data) throw;
+      log::error(e.what());  // a bad map is no reason to leave the others
+      failed += (failed.empty() ? "" : ", ") + jobs[i].input;
+      code = static_cast<int>(e.code());
+      results.push_back({{"input", jobs[i].input}, {"error", {{"code", code}, {"message", e.what()}}}});
+    }
+  }
+  if (!failed.empty()) log::error("not enhanced: " + failed);
   if (run.json)
     log::print_json((results.size() == 1 ? results[0] : nlohmann::json{{"maps", results}})
                         .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-  return 0;
+  return code;
 }
 
 }  // namespace cirrus::app

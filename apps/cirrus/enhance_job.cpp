@@ -73,6 +73,11 @@ public:
   }
 
   nlohmann::json operator()() {
+    return with_file_name(job_.input, [&] { return work(); });
+  }
+
+private:
+  nlohmann::json work() {
     const double started = steady_seconds();
     const fits::Image first = read(f_.all_planes ? 1 : f_.plane);
     out_.as_double = f_.as_double && first.bitpix == -64;
@@ -112,7 +117,11 @@ public:
         done.back().ood = ood;
         return estimate(*decisions, done, planes);
       }
-      if (!progress) progress.emplace("enhancing", planes * members_ * evaluations_, "evaluations");
+      if (!progress)
+        progress.emplace(
+            "enhancing",
+            planes * (members_ * evaluations_ + enhance::solve_evaluations(f_.options, d.observation.sampling)),
+            "evaluations");
       f_.options.progress = [&](std::int64_t n) { progress->advance(n); };
       f_.options.seed = plane_seed(image.plane);
       const enhance::Enhanced enhanced = enhance::enhance_map(d.observation, d.missing, context_.model, f_.options);
@@ -128,7 +137,6 @@ public:
     return report(*decisions, done, written, steady_seconds() - started);
   }
 
-private:
   fits::Image read(std::int64_t plane) const {
     fits::ReadOptions options;
     options.hdu = f_.hdu;
@@ -171,6 +179,10 @@ private:
     tell("output   " + job_.output + ", " + size_text(layout_.width, layout_.height) + of_planes + ", " +
          std::to_string(members_) + (members_ == 1 ? " member of " : " members of ") + std::to_string(evaluations_) +
          (evaluations_ == 1 ? " evaluation" : " evaluations"));
+    const std::int64_t tile = std::max(layout_.columns.tile, layout_.rows.tile);
+    if (f_.options.tile > 0 && tile > f_.options.tile)
+      tell("note     --tile " + f_.tile + " is raised to " + std::to_string(tile) +
+           ": smaller ones show at their seams unless --overlap is given");
     tell("tiles    " + std::to_string(layout_.tiles()) + " of " + size_text(layout_.columns.tile, layout_.rows.tile) +
          ", model " + context_.model.name + ", " + out_.device + ", " + out_.dtype);
   }
@@ -203,15 +215,15 @@ private:
                           std::int64_t count) const {
     const double window_pixels = static_cast<double>(layout_.tiles() * layout_.rows.tile * layout_.columns.tile *
                                                      members_ * evaluations_ * count);
+    const double work = static_cast<double>(count) * enhance::work_pixels(layout_, f_.options, d.observation.sampling);
     const double flops = window_pixels * context_.model.network->flops_per_pixel(),
                  memory = enhance::peak_memory_bytes(layout_, f_.options, d.observation.sampling);
-    const double seconds = window_pixels * enhance::seconds_per_pixel(context_.model);
+    const double seconds = work * enhance::seconds_per_pixel(context_.model);
     const std::int64_t maps = (one_ ? 1 : members_ > 1 ? 4 : 2) + (f_.save_members && !one_ ? members_ : 0);
     const double pixels = static_cast<double>(layout_.height * layout_.width * count),
                  bytes = pixels * static_cast<double>(maps) * (out_.as_double ? 8 : 4) + pixels;
-    tell("dry run  " +
-         format("%.3g Tflop, about %s of network time, %.1f GB of memory, a file of %.3g MB; nothing written",
-                flops / 1e12, duration_text(seconds).c_str(), memory / 1e9, bytes / 1e6));
+    tell("dry run  " + format("%.3g Tflop, about %s, %.1f GB of memory, a file of %.3g MB; nothing written",
+                              flops / 1e12, duration_text(seconds).c_str(), memory / 1e9, bytes / 1e6));
     nlohmann::json json = description(d, planes);
     json["flops"] = flops;
     json["memory_bytes"] = memory;
@@ -234,7 +246,8 @@ private:
     if (log::quiet()) {
       log::print(written);
     } else {
-      log::print("ds9 " + quoted(job_.input) + " " + quoted(written) + " -scale asinh -lock frame wcs");
+      log::print("ds9 " + (job_.input == "-" ? "" : quoted(job_.input) + " ") + quoted(written) +
+                 " -scale asinh -lock frame wcs");
     }
     nlohmann::json json = description(d, planes);
     json["output"] = written;

@@ -34,4 +34,15 @@ private:
   ExitCode code_;
 };
 
+/// Runs `work`; an error about data that does not name `file` gets it in front.
+template <class Work>
+auto with_file_name(const std::string& file, Work&& work) {
+  try {
+    return work();
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::bad_data || std::string(e.what()).find(file) != std::string::npos) throw;
+    throw Error(e.code(), file + ": " + e.what());
+  }
+}
+
 }  // namespace cirrus

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -122,6 +123,10 @@ void require_writable_output(const fs::path& path, bool overwrite, const std::ve
   };
   if (path.empty() || !path.has_filename())
     refuse("the output \"" + path.string() + "\" has no file name", "give one with -o");
+  if (path.filename().string().size() > NAME_MAX)
+    refuse("the output's name has " + std::to_string(path.filename().string().size()) + " bytes, more than the " +
+               std::to_string(NAME_MAX) + " of a file system: " + path.filename().string(),
+           "give a shorter one with -o");
   std::error_code ignored;
   for (const fs::path& input : inputs) {
     if (fs::equivalent(path, input, ignored))

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 
@@ -93,6 +94,12 @@ void configure(const Settings& settings) {
   s.console.set_level(settings.quiet ? level_enum::warn : settings.verbose ? level_enum::debug : level_enum::info);
   s.file.reset();
   if (settings.file.empty()) return;
+  // spdlog would make missing folders, which a misspelt path is no reason for.
+  std::error_code ignored;
+  const std::filesystem::path folder = std::filesystem::path(settings.file).parent_path();
+  if (!folder.empty() && !std::filesystem::is_directory(folder, ignored))
+    throw Error(ExitCode::cannot_create, "cannot write the log file " + settings.file + ": there is no such folder",
+                "create it first, or give --log another path");
   try {
     s.file =
         std::make_unique<spdlog::logger>("file", std::make_shared<spdlog::sinks::basic_file_sink_mt>(settings.file));

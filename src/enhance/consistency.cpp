@@ -60,13 +60,18 @@ at::Tensor local_maximum(const at::Tensor& x, std::int64_t size) {
   return at::max_pool2d(x.unsqueeze(0), size, 1, size / 2).squeeze(0);
 }
 
+/// Pixels of q by which a map is continued: as far as its beam reaches, and a little.
+std::int64_t padding_of(const sky::Degradation& degrade) {
+  return static_cast<std::int64_t>(std::ceil(4 * degrade.sigma() / static_cast<double>(degrade.factor()))) + 2;
+}
+
 /// The problem with the map continued by `pad` low-resolution pixels on each side.
 class BeamProblem {
 public:
   BeamProblem(const at::Tensor& t, const at::Tensor& q, const sky::Degradation& degrade, const BeamSolve& o)
       : options_(o),
         factor_(degrade.factor()),
-        pad_(static_cast<std::int64_t>(std::ceil(4 * degrade.sigma() / static_cast<double>(factor_))) + 2),
+        pad_(padding_of(degrade)),
         height_(t.size(0)),
         width_(t.size(1)),
         start_(continued(t, pad_ * factor_)),
@@ -195,7 +200,14 @@ private:
 BeamSolution solve_beam(const at::Tensor& t, const at::Tensor& q, const sky::Degradation& degrade,
                         const BeamSolve& options) {
   const std::int64_t h = q.size(0), w = q.size(1), s = degrade.factor(), whole = options.tile + 2 * kTileMargin;
-  if (h <= whole && w <= whole) return BeamProblem(t, q, degrade, options).solve();
+  const auto told = [&](std::int64_t rows, std::int64_t columns) {
+    if (options.progress) options.progress(static_cast<double>(rows * columns) / static_cast<double>(h * w));
+  };
+  if (h <= whole && w <= whole) {
+    BeamSolution out = BeamProblem(t, q, degrade, options).solve();
+    told(h, w);
+    return out;
+  }
   BeamSolution out{at::empty_like(t), at::empty_like(q)};
   for (std::int64_t y = 0; y < h; y += options.tile) {
     for (std::int64_t x = 0; x < w; x += options.tile) {
@@ -215,18 +227,23 @@ BeamSolution solve_beam(const at::Tensor& t, const at::Tensor& q, const sky::Deg
       part.high = cut(options.high, s);
       part.weight = cut(options.weight, 1);
       const BeamSolution solved = BeamProblem(cut(t, s), cut(q, 1), degrade, part).solve();
+      const std::int64_t rows = std::min(options.tile, h - y), columns = std::min(options.tile, w - x);
       const auto keep = [&](const at::Tensor& from, const at::Tensor& to, std::int64_t scale) {
-        const std::int64_t rows = std::min(options.tile, h - y) * scale,
-                           columns = std::min(options.tile, w - x) * scale;
-        to.narrow(0, y * scale, rows)
-            .narrow(1, x * scale, columns)
-            .copy_(from.narrow(0, (y - top) * scale, rows).narrow(1, (x - left) * scale, columns));
+        to.narrow(0, y * scale, rows * scale)
+            .narrow(1, x * scale, columns * scale)
+            .copy_(from.narrow(0, (y - top) * scale, rows * scale).narrow(1, (x - left) * scale, columns * scale));
       };
       keep(solved.t, out.t, s);
       keep(solved.degraded, out.degraded, 1);
+      told(rows, columns);
     }
   }
   return out;
+}
+
+double beam_solve_pixels(const sky::Degradation& degrade) {
+  const double s = static_cast<double>(degrade.factor()), border = 2 * static_cast<double>(padding_of(degrade));
+  return (static_cast<double>(degrade.height()) / s + border) * (static_cast<double>(degrade.width()) / s + border);
 }
 
 double beam_solve_bytes(const sky::Degradation& degrade) {

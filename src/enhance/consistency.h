@@ -5,6 +5,8 @@
 
 #include <ATen/ATen.h>
 
+#include <functional>
+
 #include "sky/degrade.h"
 
 namespace cirrus::enhance {
@@ -22,6 +24,7 @@ struct BeamSolve {
   int outer_steps = 16, inner_steps = 40;
   std::int64_t tile =
       256;  ///< pixels of q a side that are solved together: larger maps are cut, which bounds the memory
+  std::function<void(double)> progress{};  ///< called with the share of the map that was just solved
 };
 struct BeamSolution {
   at::Tensor t;         ///< [H, W]
@@ -33,6 +36,9 @@ struct BeamSolution {
 /// reaches, so that cutting changes the result by less than the solve's own tolerance.
 BeamSolution solve_beam(const at::Tensor& t, const at::Tensor& q, const sky::Degradation& degrade,
                         const BeamSolve& options);
+
+/// Pixels of q that one solve takes the time of: the sky beyond the border is solved with the map.
+double beam_solve_pixels(const sky::Degradation& degrade);
 
 /// Bytes one solve takes, with the default tile.
 double beam_solve_bytes(const sky::Degradation& degrade);

@@ -5,6 +5,7 @@
 
 #include "base/errors.h"
 #include "enhance/estimate.h"
+#include "fits/header_beam.h"
 #include "fits/mask.h"
 #include "sky/angle.h"
 
@@ -13,6 +14,7 @@ namespace {
 
 constexpr double kWidestBeam = 32;     // FWHM in input pixels: time and memory of the consistency grow with its square
 constexpr std::int64_t kSmallest = 4;  // pixels a side
+constexpr double kFaintest = 1e-34;    // of the brightest pixel: float32 ends at 1.2e-38
 constexpr double kUsualMargin = 1.05;  // an input beam must exceed the output's by so much
 
 std::string text(const char* pattern, double a, double b = 0) {
@@ -39,6 +41,11 @@ void take_pixels(const fits::Image& image, Decisions& d) {
   std::copy(invalid.begin(), invalid.end(), d.missing.data_ptr<bool>());
   fits::fill_invalid(pixels, image.width, image.height);
   d.observation.lr = at::tensor(pixels, at::kDouble).view({image.height, image.width});
+  const double largest = d.observation.lr.abs().max().item<double>();
+  if (largest > 0 && largest < kFaintest)
+    throw Error(ExitCode::bad_data,
+                hdu_of(image) + text(": its values, at most %.3g, are too small for 32-bit floats", largest),
+                "multiply the map by a constant, and name it in BUNIT");
 }
 
 /// A positive angle in arcsec.
@@ -91,7 +98,7 @@ double decide_beam(const fits::Image& image, const ObservationChoice& choice, De
                   "use --beam none, a larger --factor, or a smaller --beam-out");
     return fwhm;
   }
-  const auto header = fits::header_beam(image.header);
+  const auto header = fits::header_resolution(image.header);
   const BeamEstimate estimate = header ? BeamEstimate{} : estimate_beam(d.observation.lr);
   if (!header && !estimate.fwhm) {
     take_no_beam(d, estimate.reason);
@@ -147,16 +154,27 @@ void decide_noise(const fits::Image& image, const ObservationChoice& choice, Dec
     d.noise_source = "block mode: none";
     return;
   }
-  if (const auto noise = image.header.get<double>("NOISE"); d.noise_source.empty() && noise && *noise > 0) {
-    d.noise = *noise;
-    d.noise_source = "header NOISE";
-  } else if (d.noise_source.empty()) {
-    d.noise = estimate_noise(d.observation.lr);
-    d.noise_source = "estimated beyond 0.4 cycles per pixel";
+  if (d.noise_source.empty()) {
+    const auto at = image.header.find("NOISE");
+    const std::string card = at ? image.header.cards()[*at].value_text() : "";
+    if (const auto noise = image.header.get<double>("NOISE"); noise && *noise > 0) {
+      d.noise = *noise;
+      d.noise_source = "header NOISE";
+    } else {
+      if (!card.empty()) d.warnings.push_back("NOISE = " + card + " is not a sigma in the map's unit: not used");
+      d.noise = estimate_noise(d.observation.lr);
+      d.noise_source = "estimated beyond 0.4 cycles per pixel";
+      d.warnings.push_back("no noise in the header; ESTIMATED from the map: sigma " + text("%.4g", d.noise) +
+                           ". Give --noise SIGMA if you know it");
+    }
   }
   // A map cannot be better known than its numbers: rounding of the file, and of float32.
-  d.noise = std::max({d.noise, 1e-6 * d.observation.lr.std(false).item<double>(),
-                      1e-7 * d.observation.lr.mean().abs().item<double>()});
+  const double least =
+      std::max(1e-6 * d.observation.lr.std(false).item<double>(), 1e-7 * d.observation.lr.mean().abs().item<double>());
+  if (d.noise < least) {
+    d.noise = least;
+    d.noise_source += ", raised to the rounding of the map's own numbers";
+  }
   if (!(d.noise > 0)) d.noise = 1;  // a map of zeros has no scale: any noise serves
 }
 
@@ -174,6 +192,9 @@ Decisions decide(const fits::Image& image, const ObservationChoice& choice) {
       d.warnings.push_back(text("pixels are not square (%.4g x %.4g arcsec): beams are circular in pixels here",
                                 scale->x_arcsec, scale->y_arcsec));
   }
+  if (const std::string model = image.header.get<std::string>("SRMODEL").value_or(""); !model.empty())
+    d.warnings.push_back("the map is itself super-resolved (SRMODEL = " + model +
+                         "): part of its detail is generated, and is taken for measured here");
   const double factor = static_cast<double>(choice.factor);
   Sampling& sampling = d.observation.sampling;
   sampling.factor = choice.factor;

@@ -26,6 +26,7 @@ constexpr double kFaint = 8;                       // see bounds()
 // One evaluation at the highest noise level is the network's own estimate of what members average to. Its error against
 // that average is as large as the sampling error of so many members (measured: 25 on block means, 28 under a beam).
 constexpr double kEvaluationIsWorth = 24;
+constexpr std::int64_t kSolveIsWorth = 12;         // evaluations in which a beam solve's time is told
 constexpr double kSolvesAtOnceBytes = 3e9;         // of all beam solves that run beside each other
 constexpr std::int64_t kStateAtOnce = 16'000'000;  // pixels of all members sampled together
 
@@ -101,13 +102,31 @@ at::Tensor sample_members(const Prepared& p, Model& model, const EnhanceOptions&
   return t;
 }
 
+/// Tells the shares of one solve as evaluations.
+class SolveProgress {
+public:
+  explicit SolveProgress(const std::function<void(std::int64_t)>& tell) : tell_(tell) {}
+  void operator()(double share) {
+    done_ += share * static_cast<double>(kSolveIsWorth);
+    const std::int64_t whole = std::llround(std::floor(done_ + 1e-6)) - told_;
+    if (tell_ && whole > 0) tell_(whole);
+    told_ += whole;
+  }
+
+private:
+  const std::function<void(std::int64_t)>& tell_;
+  double done_ = 0;
+  std::int64_t told_ = 0;
+};
+
 /// Makes each member agree with the data plus a noise draw of its own (beam mode), in place.
-void make_consistent(at::Tensor& t, const Data& data, const BeamSolve& solve, std::uint64_t seed) {
+void make_consistent(at::Tensor& t, const Data& data, const BeamSolve& solve, const EnhanceOptions& o) {
   const auto one = [&](std::int64_t i) {
     const at::Tensor draw = kernels::normal_noise({1, 1, data.q.size(0), data.q.size(1)},
-                                                  {seed, Purpose::data_noise, {static_cast<std::uint64_t>(i)}});
-    t[i].copy_(
-        solve_beam(t[i], data.q + data.noise * draw.to(at::kDouble).view(data.q.sizes()), data.degrade, solve).t);
+                                                  {o.seed, Purpose::data_noise, {static_cast<std::uint64_t>(i)}});
+    BeamSolve mine = solve;
+    mine.progress = SolveProgress(o.progress);
+    t[i].copy_(solve_beam(t[i], data.q + data.noise * draw.to(at::kDouble).view(data.q.sizes()), data.degrade, mine).t);
   };
   // Members beside each other as far as memory allows, each on one thread: sums do not depend on the number of threads.
   const auto fit = static_cast<std::int64_t>(kSolvesAtOnceBytes / beam_solve_bytes(data.degrade));
@@ -155,6 +174,22 @@ Layout plan_layout(std::int64_t lr_height, std::int64_t lr_width, std::int64_t f
   return l;
 }
 
+std::int64_t solve_evaluations(const EnhanceOptions& o, const Sampling& sampling) {
+  if (sampling.beam_in <= 0 || !o.consistency) return 0;
+  return kSolveIsWorth * (o.sampler.name == "mean" ? 1 : o.members + 1);
+}
+
+double work_pixels(const Layout& l, const EnhanceOptions& o, const Sampling& sampling) {
+  const bool one = o.sampler.name == "mean";
+  const auto evaluations = static_cast<double>(one ? 1 : o.members * diffusion::evaluations(o.sampler) + 1);
+  const double network = static_cast<double>(l.tiles() * l.rows.tile * l.columns.tile) * evaluations;
+  const auto solves = static_cast<double>(solve_evaluations(o, sampling));
+  if (solves == 0) return network;
+  const double s = static_cast<double>(sampling.factor);
+  return network +
+         solves * s * s * beam_solve_pixels({l.height, l.width, sampling.difference_sigma(), sampling.factor});
+}
+
 double peak_memory_bytes(const Layout& l, const EnhanceOptions& o, const Sampling& sampling) {
   const double output = static_cast<double>(l.height * l.width),
                state = static_cast<double>(l.state_height * l.state_width);
@@ -172,8 +207,8 @@ Enhanced enhance_map(const Observation& given, const at::Tensor& missing, Model&
   const c10::NoGradGuard no_grad;
   // Beams are known to fewer digits than this keeps: one that was told in degrees and one in arcsec give the same map.
   Observation observation = given;
-  observation.sampling.beam_in = static_cast<float>(given.sampling.beam_in);
-  observation.sampling.beam_out = static_cast<float>(given.sampling.beam_out);
+  for (double* beam : {&observation.sampling.beam_in, &observation.sampling.beam_out})
+    *beam = std::round(*beam * 0x1p20) / 0x1p20;
   const Sampling& sampling = observation.sampling;
   Enhanced out;
   out.layout = plan_layout(observation.lr.size(0), observation.lr.size(1), sampling.factor, *model.network, o);
@@ -203,7 +238,7 @@ Enhanced enhance_map(const Observation& given, const at::Tensor& missing, Model&
     if (block) {
       t = project_blocks(t, data.q, sampling.factor);
     } else {
-      make_consistent(t, data, solve, o.seed);
+      make_consistent(t, data, solve, o);
     }
   }
   at::Tensor average = t.mean(0);
@@ -218,6 +253,7 @@ Enhanced enhance_map(const Observation& given, const at::Tensor& missing, Model&
   if (o.consistency && block) {
     average = project_blocks(average, data.q, sampling.factor);
   } else if (o.consistency) {
+    solve.progress = SolveProgress(o.progress);
     const BeamSolution solved = on_one_thread([&] { return solve_beam(average, data.q, data.degrade, solve); });
     average = solved.t;
     out.degraded = p.transform.m + p.transform.a * solved.degraded;

@@ -22,7 +22,7 @@ struct EnhanceOptions {
   std::uint64_t seed = 0;
   bool consistency = true;
   std::function<void(std::int64_t)>
-      progress{};  ///< called with the number of network evaluations (of one member) just done
+      progress{};  ///< called, from any thread, with the network evaluations (of one member) just done or their worth
 };
 
 /// How the work is laid out; known before it is done.
@@ -38,6 +38,12 @@ struct Layout {
 /// Throws Error(usage) for a tile or overlap that cannot be.
 Layout plan_layout(std::int64_t lr_height, std::int64_t lr_width, std::int64_t factor,
                    const diffusion::Denoiser& network, const EnhanceOptions& options);
+
+/// What the agreement with the data takes in beam mode, as network evaluations of one member; 0 otherwise.
+std::int64_t solve_evaluations(const EnhanceOptions& options, const Sampling& sampling);
+
+/// Output pixels the network passes over in all, the beam solves counted as solve_evaluations().
+double work_pixels(const Layout& layout, const EnhanceOptions& options, const Sampling& sampling);
 
 /// Bytes the state, the members, the network's activations and the beam solves take at their peak; an estimate.
 double peak_memory_bytes(const Layout& layout, const EnhanceOptions& options, const Sampling& sampling);

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/errors.h"
 #include "enhance/estimate.h"
+#include "fits/header_beam.h"
 #include "fits/image.h"
 #include "fits/mask.h"
 #include "fits/units.h"
@@ -48,7 +49,7 @@ MapToEvaluate described(const Map& truth, const std::string& name) {
 double own_beam(const Map& truth) {
   if (truth.pixel_arcsec <= 0) return 0;
   if (const auto arcsec = truth.image.header.get<double>("BEAMHR")) return *arcsec / truth.pixel_arcsec;
-  if (const auto beam = fits::header_beam(truth.image.header)) return beam->fwhm_arcsec() / truth.pixel_arcsec;
+  if (const auto beam = fits::header_resolution(truth.image.header)) return beam->fwhm_arcsec() / truth.pixel_arcsec;
   return 0;
 }
 
@@ -117,7 +118,7 @@ MapToEvaluate paired_case(const std::string& lr_path, const std::string& truth_p
     throw Error(ExitCode::bad_data, truth_path + " is not a whole multiple of " + lr_path + " in size",
                 "cut both to the same sky first");
   c.beam_hr = own_beam(truth);
-  const auto beam = fits::header_beam(lr.image.header);
+  const auto beam = fits::header_resolution(lr.image.header);
   if (!beam) return out;
   if (truth.pixel_arcsec <= 0)
     throw Error(ExitCode::bad_data,

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <set>
 
 #include "base/clock.h"
 #include "base/errors.h"
@@ -126,7 +127,7 @@ Model load_model(const fs::path& path, const at::Device& device, at::ScalarType 
 
 double seconds_per_pixel(Model& model) {
   const c10::NoGradGuard no_grad;
-  const std::int64_t side = 16 * model.network->alignment();
+  const std::int64_t side = 64 * model.network->alignment();
   const at::Tensor like = model.network->parameters().front().tensor;
   const auto zeros = [&](at::IntArrayRef shape) { return at::zeros(shape, like.options().dtype(at::kFloat)); };
   const diffusion::Conditions conditions{zeros({1, kConditionMaps, side, side}), zeros({1, kConditionScalars})};
@@ -163,6 +164,18 @@ fs::path find_model(const std::string& name_or_file, std::int64_t factor) {
     for (const std::string& file : {name, name + ".safetensors"})
       if (fs::is_regular_file(folder / file, ignored)) return folder / file;
     looked += (looked.empty() ? "" : ", ") + folder.string();
+  }
+  if (name_or_file.empty()) {
+    std::set<std::int64_t> factors;
+    for (const fs::path& folder : model_folders())
+      for (std::int64_t s = 2; s <= 64; ++s)
+        if (fs::is_regular_file(folder / ("dust-x" + std::to_string(s) + ".safetensors"), ignored)) factors.insert(s);
+    std::string there;
+    for (const std::int64_t s : factors) there += (there.empty() ? "" : ", ") + std::to_string(s);
+    throw Error(ExitCode::no_input,
+                "there is no model for factor " + std::to_string(factor) + ", only for " +
+                    (there.empty() ? "none" : there) + " (looked in " + looked + ")",
+                "choose one of these factors, or train a model of your own: --model FILE");
   }
   throw Error(ExitCode::no_input, "No model '" + name + "' (looked in " + looked + ")",
               "`cirrus models` lists the models there are; CIRRUS_MODELS names a further folder");

@@ -6,6 +6,8 @@
 #include "base/signals.h"
 #include "base/version.h"
 #include "enhance/quicklook.h"
+#include "fits/header_beam.h"
+#include "fits/scale.h"
 #include "fits/writer.h"
 #include "sky/degrade.h"
 
@@ -60,7 +62,6 @@ void add_provenance(fits::Header& h, const fits::WcsCheck& wcs, const Decisions&
   h.set("SRSHA", model.sha256.substr(0, 16), "first 16 digits of its file's sha256");
   h.set("SRSCALE", model.factor, "output pixels along the side of an input pixel");
   h.set("SRMODE", std::string(d.block_mode ? "block" : "beam"), "block: exact mean of pixels; beam: within noise");
-  if (d.beam_out_arcsec > 0) h.set("SRBMAJ", d.beam_out_arcsec / 3600, "[deg] resolution of the output (FWHM)");
   if (!d.block_mode) h.set("SRNOISE", first->noise, "noise (sigma): " + d.noise_source + of_plane);
   h.set("SRSEED", static_cast<std::int64_t>(o.seed), "seed of the noise");
   h.set("SRNMEM", o.sampler.name == "mean" ? std::int64_t{1} : o.members, "ensemble members");
@@ -121,10 +122,23 @@ OutputHeader output_header(const fits::Image& image, const Decisions& d, std::in
   options.drop_distortion = drop_distortion;
   out.warnings = fits::scale_header(out.output, s, s, options).warnings;
   fits::scale_header(out.input, 1, 1, options);
-  if (d.beam_factor != 1.0) fits::change_unit_beam(out.output, {d.beam_out_arcsec, d.beam_out_arcsec, 0, "--beam-out"});
+  if (d.beam_out_arcsec > 0) {
+    // BMAJ is the resolution, except where it defines the unit and values were not converted.
+    if (d.beam_factor != 1.0 || (!d.block_mode && d.unit.unit_class != fits::UnitClass::per_beam))
+      fits::set_beam(out.output, {d.beam_out_arcsec, d.beam_out_arcsec, 0, "enhanced"});
+    out.output.set(
+        "SRBMAJ", d.beam_out_arcsec / 3600,
+        d.block_mode ? "[deg] resolution the model works at (FWHM)" : "[deg] resolution of the output (FWHM)");
+  }
+  out.output.rename("NOISE", "ONOISE");  // of the input's pixels
   out.wcs =
       // Against the input as it now counts: without a distortion that was dropped.
       fits::compare_wcs(out.input, out.output, image.width, image.height, s, s, 0, 0, image.axis_x, image.axis_y);
+  // Cards that make no sense were replaced by their defaults in both: the header as it came tells.
+  if (const std::string card = fits::senseless_card(image.header, ' ', image.axis_x, image.axis_y); !card.empty())
+    out.wcs = {.usable = false, .reason = card};
+  if (!out.wcs.usable && !fits::wcs_alternates(image.header).empty())
+    out.warnings.push_back("sky coordinates cannot be checked (SRWCSOK = F): " + out.wcs.reason);
   if (out.wcs.usable && !out.wcs.ok())
     out.warnings.push_back("the output's sky coordinates differ from the input's by " +
                            std::to_string(out.wcs.max_distance_px) + " output pixels (SRWCSOK = F)");

@@ -1,12 +1,15 @@
 // Opening, creating, closing and header reading with CFITSIO; see cfitsio_file.h.
 #include "fits/cfitsio_file.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <filesystem>
 #include <utility>
 
+#include "base/signals.h"
 #include "fits/names.h"
 
 namespace cirrus::fits {
@@ -30,6 +33,12 @@ bool exists_for_cfitsio(const std::string& path) {
     if (exists_literally(path + ending)) return true;
   }
   return false;
+}
+
+/// Until there is something to read: reading itself would not heed a signal before the sender writes.
+void wait_for_stdin() {
+  pollfd in{STDIN_FILENO, POLLIN, 0};
+  while (poll(&in, 1, -1) < 0 && errno == EINTR) signals::check_interrupt();
 }
 
 [[noreturn]] void throw_open(const std::string& name, int status, bool extension) {
@@ -79,6 +88,10 @@ CfitsioFile CfitsioFile::open(const std::string& name, bool* chosen_hdu) {
     if (std::filesystem::is_directory(name, error)) {
       throw Error(ExitCode::bad_data, name + " is a folder", "name a FITS file in it");
     }
+    // FITS files are read here and there, and opened more than once.
+    if (!std::filesystem::is_regular_file(name, error)) {
+      throw Error(ExitCode::bad_data, name + " is a pipe or a device, not a file", "feed it to stdin: - < " + name);
+    }
     if (access(name.c_str(), R_OK) != 0) {
       throw Error(ExitCode::no_input, name + " may not be read", "check its permissions");
     }
@@ -88,6 +101,7 @@ CfitsioFile CfitsioFile::open(const std::string& name, bool* chosen_hdu) {
     if (path != "-" && path.find("://") == std::string::npos && !exists_for_cfitsio(path)) {
       throw Error(ExitCode::no_input, path + " does not exist", "check the name and the folder");
     }
+    if (path == "-") wait_for_stdin();
     extension = names_extension(name);
     fits_open_file(&file.file_, name.c_str(), READONLY, &status);
   }

@@ -1,4 +1,4 @@
-// Classes of units, beams and pixel sizes from header cards; see units.h.
+// Classes of units and pixel sizes from header cards; see units.h.
 #include "fits/units.h"
 
 #include <algorithm>
@@ -254,54 +254,6 @@ UnitDecision decide_unit(const Header& header, std::string_view override_class) 
     report_other_units(header, decision);
   }
   return decision;
-}
-
-double Beam::fwhm_arcsec() const { return std::sqrt(major_arcsec * minor_arcsec); }
-
-double Beam::area_arcsec2() const { return std::numbers::pi * major_arcsec * minor_arcsec / (4.0 * std::numbers::ln2); }
-
-std::optional<Beam> header_beam(const Header& header) {
-  const auto positive = [](std::optional<double> x) { return x && *x > 0.0; };
-  const auto major = header.get<double>("BMAJ");
-  if (positive(major)) {
-    const auto minor = header.get<double>("BMIN");
-    return Beam{*major * 3600.0, (positive(minor) ? *minor : *major) * 3600.0, header.get<double>("BPA").value_or(0.0),
-                "BMAJ"};
-  }
-  std::optional<Beam> beam;
-  for (const std::string& line :
-       header.commentary("HISTORY")) {  // AIPS   CLEAN BMAJ=  1.3E-03 BMIN=  1.1E-03 BPA=  12.00
-    if (line.find("AIPS") == std::string::npos || line.find("CLEAN") == std::string::npos) continue;
-    const auto value = [&](const std::string& key) {
-      const auto at = line.find(key + "=");
-      if (at == std::string::npos) return std::optional<double>();
-      std::string rest = line.substr(at + key.size() + 1);
-      rest.erase(0, std::min(rest.find_first_not_of(' '), rest.size()));
-      return Card("X       = " + rest.substr(0, rest.find(' '))).number();
-    };
-    const auto a = value("BMAJ"), b = value("BMIN");
-    if (positive(a) && positive(b)) {
-      beam = Beam{*a * 3600.0, *b * 3600.0, value("BPA").value_or(0.0), "HISTORY AIPS CLEAN"};
-    }
-  }
-  return beam;
-}
-
-double change_unit_beam(Header& header, const Beam& beam) {
-  const auto old = header_beam(header);
-  if (!old) {
-    throw Error(ExitCode::bad_data, "the header has no beam (BMAJ, BMIN in degrees) to convert per-beam values from",
-                "add BMAJ, BMIN and BPA to the input");
-  }
-  header.insert_after("BPA", "OBMAJ", old->major_arcsec / 3600.0, "[deg] beam of the input's unit");
-  header.insert_after("OBMAJ", "OBMIN", old->minor_arcsec / 3600.0, "[deg] beam of the input's unit");
-  header.insert_after("OBMIN", "OBPA", old->position_angle_deg, "[deg] beam of the input's unit");
-  header.set("BMAJ", beam.major_arcsec / 3600.0);
-  header.set("BMIN", beam.minor_arcsec / 3600.0);
-  header.set("BPA", beam.position_angle_deg);
-  const double ratio = beam.area_arcsec2() / old->area_arcsec2();
-  if (const auto pixels = header.get<double>("PPBEAM")) header.set("PPBEAM", *pixels * ratio);
-  return ratio;
 }
 
 std::optional<PixelScale> pixel_scale(const Header& header, int axis_x, int axis_y) {

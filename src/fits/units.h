@@ -1,4 +1,4 @@
-// What a map's numbers mean when its pixels change: the class of BUNIT, the beam, the pixel size. Decisions carry their
+// What a map's numbers mean when its pixels change: the class of BUNIT, the pixel size. Decisions carry their
 // reason, so that programs can print them. Header cards in, numbers out; no file access.
 #pragma once
 
@@ -39,21 +39,6 @@ struct UnitDecision {
 /// Decides from BUNIT, or as told by `override_class` (auto, brightness or sb, pixel, beam). SIGUNIT and COMMENT cards
 /// are only reported. Throws usage for another word, bad_data for a logarithmic unit unless a class is given.
 UnitDecision decide_unit(const Header& header, std::string_view override_class = "auto");
-
-struct Beam {
-  double major_arcsec = 0.0, minor_arcsec = 0.0;  ///< FWHM
-  double position_angle_deg = 0.0;                ///< east of north
-  std::string source;                             ///< "BMAJ", "HISTORY AIPS CLEAN"
-  double fwhm_arcsec() const;                     ///< geometric mean
-  double area_arcsec2() const;                    ///< pi major minor / (4 ln 2)
-};
-/// The beam of BMAJ, BMIN, BPA (degrees), else of the last AIPS CLEAN line in HISTORY; nullopt if absent or undefined.
-std::optional<Beam> header_beam(const Header& header);
-
-/// Changes the beam a per-beam unit refers to: BMAJ, BMIN, BPA together, the old beam kept in OBMAJ, OBMIN, OBPA,
-/// PPBEAM scaled. Returns the factor Omega_out / Omega_in that the caller multiplies the values by. Throws bad_data if
-/// the header has no beam.
-double change_unit_beam(Header& header, const Beam& beam);
 
 struct PixelScale {
   double x_arcsec = 0.0, y_arcsec = 0.0;  ///< length of a step of one pixel along each axis at the reference point

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "fits/scale.h"
+#include "fits/wcs_keyword.h"
 
 #ifdef CIRRUS_HAVE_WCSLIB
 #include <wcslib/wcs.h>
@@ -26,6 +27,22 @@ std::vector<PixelPoint> nine_points(std::int64_t width, std::int64_t height) {
     for (const double x : {0.5, 0.5 * (w + 1.0), w + 0.5}) points.push_back({x, y});
   }
   return points;
+}
+
+std::string senseless_card(const Header& header, char alternate, int axis_x, int axis_y) {
+  constexpr double kFarthest = 1e12;  // pixels: beyond, a double has no thousandth of one
+  for (const Card& card : header.cards()) {
+    const std::string key = card.key();
+    const auto word = parse_wcs_keyword(key);
+    if (!word || word->alternate != alternate || card.value_text().empty()) continue;
+    if (word->i != axis_x && word->i != axis_y) continue;
+    const bool reference = word->family == "CRPIX", step = word->family == "CDELT";
+    if (!reference && !step && word->family != "CD" && word->family != "PC" && word->family != "CRVAL") continue;
+    const auto number = card.number();
+    if (!number || (step && *number == 0.0) || (reference && std::abs(*number) > kFarthest))
+      return key + " = " + card.value_text() + " makes no sense";
+  }
+  return "";
 }
 
 #ifdef CIRRUS_HAVE_WCSLIB
@@ -76,11 +93,12 @@ std::string text_for_wcslib(const Header& header) {
 /// The WCS structures of a header; one alternate of it is used.
 class Wcs {
 public:
-  Wcs(const Header& header, char alternate) {
+  Wcs(const Header& header, char alternate, int axis_x, int axis_y) {
     if (wcs_alternates(header).find(alternate) == std::string::npos) {
       reason_ = "the header has no WCS";
       return;
     }
+    if (reason_ = senseless_card(header, alternate, axis_x, axis_y); !reason_.empty()) return;
     std::string text = text_for_wcslib(header);
     text += Card("END").text();
     int rejected = 0;
@@ -194,7 +212,7 @@ std::optional<double> distance(Wcs& input, Wcs& output, PixelPoint in, PixelPoin
 SkyPositions pixel_to_sky(const Header& header, std::span<const PixelPoint> points, char alternate, int axis_x,
                           int axis_y) {
   SkyPositions result;
-  Wcs wcs(header, alternate);
+  Wcs wcs(header, alternate, axis_x, axis_y);
   result.reason = wcs.reason();
   if (wcs.usable() && wcs.axes() < std::max(axis_x, axis_y)) result.reason = "the WCS has too few axes";
   if (!result.reason.empty()) return result;
@@ -215,7 +233,7 @@ WcsCheck compare_wcs(const Header& input, const Header& output, std::int64_t wid
   const std::string alternates = wcs_alternates(input);
   if (alternates.empty()) check.reason = "the header has no WCS";
   for (const char alternate : alternates) {
-    Wcs before(input, alternate), after(output, alternate);
+    Wcs before(input, alternate, axis_x, axis_y), after(output, alternate, axis_x, axis_y);
     const std::string which = alternate == ' ' ? "" : std::string("WCS ") + alternate + ": ";
     if (!before.usable() || before.axes() < std::max(axis_x, axis_y)) {
       check.reason +=

@@ -20,6 +20,10 @@ struct SkyPoint {
   bool valid = false;           ///< false where the projection has no sky (corners of an all-sky map)
 };
 
+/// "CDELT1 = 0.0 makes no sense": what makes numbers of a WCS useless though WCSLIB takes them, or takes a default in
+/// their place: no number, a step of zero, a reference pixel too far away for a double. "" if there is nothing.
+std::string senseless_card(const Header& header, char alternate = ' ', int axis_x = 1, int axis_y = 2);
+
 struct SkyPositions {
   bool usable = false;
   std::string reason;  ///< why there is no usable WCS

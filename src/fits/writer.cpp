@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -75,10 +76,19 @@ Header file_header(const OutputHdu& hdu, bool primary) {
   return header;
 }
 
+/// NaN or infinity as a value, which FITS has no way to write but some programs do.
+bool is_no_number(const Card& card) {
+  std::string value = card.value_text();
+  if (!value.empty() && (value[0] == '-' || value[0] == '+')) value.erase(0, 1);
+  for (char& c : value) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return value == "NAN" || value == "INF" || value == "INFINITY";
+}
+
 void write_cards(fitsfile* file, const Header& header, int* status) {
   for (const Card& card : header.cards()) {
-    fits_write_record(file, card.text().c_str(), status);
-    if (*status == BAD_KEYCHAR) {  // a keyword that FITS forbids: its text survives
+    const bool forbidden = is_no_number(card);
+    if (!forbidden) fits_write_record(file, card.text().c_str(), status);
+    if (forbidden || *status == BAD_KEYCHAR) {  // a keyword or value that FITS forbids: its text survives
       *status = 0;
       fits_clear_errmsg();
       fits_write_comment(file, card.text().c_str(), status);

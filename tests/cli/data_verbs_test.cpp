@@ -207,6 +207,8 @@ BOOST_FIXTURE_TEST_CASE(a_beam_is_written_and_per_beam_values_follow_it, Folder)
   BOOST_TEST(image("jy4.fits").pixels[100] == 18.0, boost::test_tools::tolerance(1e-6));  // nine times the beam area
   const Outcome sharper = data({"degrade", "k.fits", "-o", "no.fits", "--beam-out", "6arcsec"});
   BOOST_TEST(sharper.code == 65);
+  for (const char* part : {"k.fits", "6arcsec", "12arcsec", "--beam-in"})
+    BOOST_TEST(contains(sharper.err, part), sharper.err);
   BOOST_TEST(!fs::exists(scratch / "no.fits"));
 }
 
@@ -235,6 +237,12 @@ BOOST_FIXTURE_TEST_CASE(noise_and_stripes_have_the_rms_asked_for_and_are_recorde
   BOOST_TEST(std::sqrt(square / static_cast<double>(noisy.pixels.size())) == 0.5, boost::test_tools::tolerance(0.028));
   BOOST_TEST(noisy.header.get<double>("NOISE").value() == 0.5);
   BOOST_TEST(noisy.header.get<std::int64_t>("NSEED").value() == 3);
+  // A map's own noise goes on: the mean of 2 x 2 pixels has half of it, and more is added in quadrature.
+  done({"degrade", "noisy.fits", "-o", "again.fits", "--factor", "2"});
+  BOOST_TEST(image("again.fits").header.get<double>("NOISE").value() == 0.25, boost::test_tools::tolerance(1e-9));
+  done({"degrade", "noisy.fits", "-o", "more.fits", "--factor", "2", "--noise", "0.3", "--unit-type", "pixel"});
+  BOOST_TEST(image("more.fits").header.get<double>("NOISE").value() == std::hypot(1.0, 0.3),
+             boost::test_tools::tolerance(1e-9));
   done({"degrade", "zero.fits", "-o", "striped.fits", "--factor", "2", "--stripes", "0.5"});
   BOOST_TEST(image("striped.fits").header.get<double>("STRIPES").value() == 0.5);
   BOOST_TEST(!image("striped.fits").header.has("NOISE"));

@@ -88,6 +88,13 @@ struct EnhanceFolder {
     fits::write_images(at(name).string(), {&hdu, 1}, {.overwrite = true});
   }
 
+  /// map.fits as 64-bit floats.
+  void make_double(const std::string& name) {
+    const fits::Image map = image("map.fits");
+    const fits::OutputHdu hdu{"", map.header, std::span(map.pixels), {map.width, map.height}};
+    fits::write_images(at(name).string(), {&hdu, 1}, {.overwrite = true});
+  }
+
   fits::Image image(const std::string& name, const std::string& hdu = "", std::int64_t plane = 0) const {
     return fits::read_image(at(name).string(), {.hdu = hdu, .plane = plane});
   }

@@ -1,6 +1,7 @@
 // `cirrus enhance` and inputs, flags and surroundings that are wrong: each ends with its exit code, says what to do,
 // and leaves nothing behind.
 #include <pwd.h>
+#include <sys/stat.h>
 
 #include <boost/test/unit_test.hpp>
 #include <thread>
@@ -84,6 +85,13 @@ BOOST_FIXTURE_TEST_CASE(files_that_are_no_maps, Hostile) {
   make_map("beam.fits", 8, 8, "BMAJ    = 1e9\nBMIN    = 1e9\n");  // memory must not grow with what a header says
   fails(65, {"beam.fits"}, "BMAJ");
   fails(65, {"folder.fits"}, "folder");
+  BOOST_TEST_REQUIRE(mkfifo(at("pipe.fits").c_str(), 0600) == 0);
+  fails(65, {"pipe.fits"}, "- < pipe.fits");
+  fails(65, {"/dev/zero"}, "/dev/zero");
+  make_map("magnitudes.fits", 8, 8, "BUNIT   = 'mag/arcsec^2'\n");
+  fails(65, {"magnitudes.fits"}, "magnitudes.fits");
+  make_map("wide.fits", 8, 8, "BMAJ    = 0.0\n");
+  fails(65, {"wide.fits"}, "wide.fits: BMAJ = 0.0");
   fails(66, {"absent.fits"}, "absent.fits");
   fails(66, {"@absent.txt"}, "absent.txt");
   fails(64, {"map.fits[SCI]"}, "map.fits");
@@ -99,6 +107,62 @@ BOOST_FIXTURE_TEST_CASE(a_header_of_a_hundred_thousand_cards_survives, Hostile) 
   const fits::Image out = image("long_x4.fits");
   BOOST_TEST(out.header.size() > 100000u);
   BOOST_TEST(contains(out.header.commentary("HISTORY").at(99999), "99999"));
+}
+
+BOOST_FIXTURE_TEST_CASE(stdin_that_stays_empty_heeds_signals, Hostile) {
+  int ends[2];
+  BOOST_TEST_REQUIRE(pipe(ends) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    ::signal(SIGINT, SIG_DFL);
+    dup2(ends[0], STDIN_FILENO);
+    close(ends[1]);
+    execl(program_path("cirrus").c_str(), "cirrus", "enhance", "-", "--model",
+          (scratch / "models/dust-x4.safetensors").c_str(), "-o", at("out.fits").c_str(), nullptr);
+    _exit(127);
+  }
+  // The handlers stand once the program proper runs; signals before that end it too, with another code.
+  int status = 0;
+  for (int tries = 0; tries < 600 && waitpid(child, &status, WNOHANG) == 0; ++tries) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    if (tries == 30) kill(child, SIGTERM);
+  }
+  close(ends[0]);
+  close(ends[1]);
+  BOOST_TEST((WIFEXITED(status) && WEXITSTATUS(status) == 130), status);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_bad_map_does_not_keep_the_others_from_being_enhanced, Hostile) {
+  make_map("nan.fits", 8, 8, "", 1, {1});
+  make_map("last.fits", 8, 8);
+  const Outcome outcome = enhance({"map.fits", "nan.fits", "last.fits", "--beam", "none", "--no-png", "--json"});
+  BOOST_TEST(outcome.code == 65);
+  BOOST_TEST(contains(outcome.err, "not enhanced: nan.fits"), outcome.err);
+  const json maps = json::parse(outcome.out)["maps"];
+  BOOST_TEST(maps[0]["output"] == "map_x4.fits");
+  BOOST_TEST(maps[1]["error"]["code"] == 65);
+  BOOST_TEST(maps[2]["output"] == "last_x4.fits");
+  BOOST_TEST(fs::exists(at("last_x4.fits")));
+  BOOST_TEST(!fs::exists(at("nan_x4.fits")));
+}
+
+BOOST_FIXTURE_TEST_CASE(coordinates_that_make_no_sense_are_not_called_checked, Hostile) {
+  using Cards = std::map<std::string, std::string>;
+  for (const auto& [key, value] :
+       Cards{{"CDELT1", "NaN"}, {"CDELT2", "0.0"}, {"CRPIX1", "1e300"}, {"CRVAL1", "'east'"}, {"CRVAL2", "95.0"}}) {
+    Cards cards{{"CTYPE1", "'RA---TAN'"}, {"CTYPE2", "'DEC--TAN'"}, {"CRVAL1", "83.5"},  {"CRVAL2", "-5.25"},
+                {"CRPIX1", "4.25"},       {"CRPIX2", "7.5"},        {"CDELT1", "-0.01"}, {"CDELT2", "0.01"}};
+    cards[key] = value;
+    std::string lines = kPlain;
+    for (const auto& [name, text] : cards) lines += name + "  = " + text + "\n";
+    raw("odd.fits", lines, 2880);
+    const Outcome outcome = done({"odd.fits", "--beam", "none", "--no-png", "--overwrite", "--sampler", "mean"});
+    const fits::Header out = image("odd_x4.fits").header;
+    BOOST_TEST(!out.get<bool>("SRWCSOK").value(), key);
+    BOOST_TEST(contains(outcome.err, "SRWCSOK = F"), key << ": " << outcome.err);
+    for (const fits::Card& card : out.cards())  // FITS knows no NaN: what stood there became a comment
+      BOOST_TEST(card.value_text() != "NaN", card.text());
+  }
 }
 
 BOOST_FIXTURE_TEST_CASE(one_wrong_input_among_many_is_found_before_the_work, Hostile) {
@@ -124,6 +188,9 @@ BOOST_FIXTURE_TEST_CASE(each_kind_of_mistake_has_its_code_and_a_remedy, Hostile)
   fails(64, {"map.fits", "--facto", "4"}, "did you mean --factor?");
   fails(64, {"map.fits", "--factor", "four"}, "not a whole number");
   fails(64, {"map.fits", "--factor", "1"}, "--factor 1");
+  fails(66, {"map.fits", "--factor", "7"}, "only for 2, 4");
+  fails(73, {"map.fits", "--log", "nowhere/log.txt"}, "no such folder");
+  fails(73, {"map.fits", "-o", std::string(251, 'a') + ".fits"}, "-o");
   fails(64, {"map.fits", "--sampler", "hein"}, "did you mean heun?");
   fails(64, {"map.fits", "--preset", "slow"}, "--preset");
   fails(64, {"map.fits", "--unit-type", "flux"}, "--unit-type");
@@ -150,7 +217,6 @@ BOOST_FIXTURE_TEST_CASE(each_kind_of_mistake_has_its_code_and_a_remedy, Hostile)
   fails(64, {"map.fits", "--compress", "-o", "x.fits.gz"}, "--compress");
   fails(65, {"map.fits", "--model", "model.safetensors"}, "model.safetensors");
   fails(66, {"map.fits", "--model", "dust-x9"}, "CIRRUS_MODELS");
-  fails(66, {"map.fits", "--factor", "7"}, "dust-x7");
   fails(69, {"map.fits", "--device", "cuda"}, "cuda");
   fails(73, {"map.fits", "-o", "map.fits"}, "map.fits");
   fails(73, {"map.fits", "-o", "nowhere/x.fits"}, "nowhere");

@@ -137,6 +137,33 @@ BOOST_AUTO_TEST_CASE(the_headers_beam_comes_before_the_maps_own) {
   BOOST_TEST(warns(d, "elliptical"));
 }
 
+BOOST_AUTO_TEST_CASE(cards_that_make_no_sense_are_told_not_passed_over) {
+  const at::Tensor map = seen_through(2.5, 0.02, 31);
+  for (const char* beam : {"0.0", "-0.01", "'wide'", "NaN"}) {
+    const std::string what = refusal(image_of(map, std::string("BMAJ    = ") + beam + "\n"), {}, ExitCode::bad_data);
+    BOOST_TEST(says(what, std::string("BMAJ = ") + beam), what);
+    ObservationChoice choice;
+    choice.beam = "none";
+    BOOST_TEST(decide(image_of(map, std::string("BMAJ    = ") + beam + "\n"), choice).block_mode);
+  }
+  for (const char* noise : {"0.0", "-0.01", "'loud'", "NaN"}) {
+    const Decisions d = decide(image_of(map, std::string("BMAJ    = 0.00694\nNOISE   = ") + noise + "\n"), {});
+    BOOST_TEST(warns(d, std::string("NOISE = ") + noise));
+    BOOST_TEST(warns(d, "ESTIMATED from the map: sigma"));
+  }
+  const Decisions told = decide(image_of(map, "BMAJ    = 0.00694\nNOISE   = 0.02\n"), {});
+  BOOST_TEST(!warns(told, "NOISE"));
+  BOOST_TEST(!warns(told, "ESTIMATED"));
+}
+
+BOOST_AUTO_TEST_CASE(values_that_32_bit_floats_cannot_hold_are_refused) {
+  BOOST_TEST(says(refusal(image_of(1e-42 * seen_through(2.5, 0.02, 31, 32)), {}, ExitCode::bad_data), "too small"));
+  ObservationChoice choice;
+  choice.beam = "none";
+  BOOST_TEST(!decide(image_of(1e-30 * seen_through(2.5, 0.02, 31, 32)), choice).missing.any().item<bool>());
+  BOOST_TEST(!decide(image_of(at::zeros({8, 8})), choice).missing.any().item<bool>());
+}
+
 BOOST_AUTO_TEST_CASE(without_a_header_the_map_is_asked_and_the_user_told_loudly) {
   const Decisions d = decide(image_of(seen_through(2.5, 0.02, 31)), {});
   BOOST_TEST_REQUIRE(d.beam_source == "estimated");

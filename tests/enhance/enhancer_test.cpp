@@ -124,6 +124,10 @@ BOOST_AUTO_TEST_CASE(progress_counts_every_evaluation_of_every_member) {
   const Observation o = block_observation(8, 8);
   (void)enhance_map(o, nothing_missing(o), model, options);
   BOOST_TEST(evaluations == 12);
+  evaluations = 0;
+  const Observation seen = beam_observation(24);
+  (void)enhance_map(seen, nothing_missing(seen), model, options);
+  BOOST_TEST(evaluations == 12 + solve_evaluations(options, seen.sampling));
 }
 
 BOOST_AUTO_TEST_CASE(the_same_seed_gives_the_same_bits_another_seed_another_map) {
@@ -228,6 +232,15 @@ BOOST_AUTO_TEST_CASE(threads_do_not_change_a_map_seen_through_a_beam) {
   const Enhanced single = enhance_map(o, nothing_missing(o), model, quick(3));
   BOOST_TEST(difference(two.members, single.members, o) < 1e-5);
   BOOST_TEST(difference(two.mean, single.mean, o) < 1e-5);
+}
+
+BOOST_AUTO_TEST_CASE(a_beam_told_in_another_unit_is_the_same_beam) {
+  Model model = test::tiny_model();
+  Observation o = beam_observation(24);
+  const at::Tensor before = enhance_map(o, nothing_missing(o), model, quick()).mean;
+  o.sampling.beam_in *= 1 + 4e-15;
+  o.sampling.beam_out *= 1 + 4e-15;
+  BOOST_TEST(at::equal(enhance_map(o, nothing_missing(o), model, quick()).mean, before));
 }
 
 BOOST_AUTO_TEST_CASE(impossible_tiles_are_refused_with_a_remedy) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/errors.h"
+#include "fits/header_beam.h"
 #include "fits/scale.h"
 #include "fits/units.h"
 
@@ -57,9 +58,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     } catch (const cirrus::Error&) {
     }
     pixel_scale(header);
-    if (const auto beam = header_beam(header)) {
-      change_unit_beam(header, *beam);
+    try {
+      set_beam(header, header_resolution(header).value_or(Beam{18, 18, 0, ""}));
+      change_unit_beam(header, Beam{9, 9, 0, ""});
       check(header);
+    } catch (const cirrus::Error&) {
     }
     header.set("OBJECT", std::string(bytes.substr(0, 300)), "set by the fuzzer");
     header.add_history(bytes.substr(0, 300));

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "fits/header_beam.h"
 #include "fits/units.h"
 #include "tests/fits/scratch.h"
 
@@ -133,7 +134,6 @@ BOOST_AUTO_TEST_CASE(the_beam_is_read_in_arcseconds) {
   BOOST_TEST((Beam{18.35, 17.40, 0, ""}.area_arcsec2()) == 1.1330900354567985 * 18.35 * 17.40,
              boost::test_tools::tolerance(1e-12));
   BOOST_TEST(!header_beam(Header::from_lines("BMAJ    =           / undefined\nBMIN    = 0.1")).has_value());
-  BOOST_TEST(!header_beam(Header::from_lines("BMAJ    = -0.1")).has_value());
   BOOST_TEST(header_beam(Header::from_lines("BMAJ    = 0.01"))->minor_arcsec == 36.0);
   const auto aips = header_beam(Header::from_lines(
       "HISTORY AIPS   CLEAN BMAJ=  1.3889E-03 BMIN=  1.2500E-03 BPA=  12.50\n"
@@ -157,6 +157,27 @@ BOOST_AUTO_TEST_CASE(changing_the_unit_beam_keeps_the_old_one_and_gives_the_area
   BOOST_TEST(header.cards().back().key() == "LAST");
   Header none;
   BOOST_TEST(exit_code_of([&] { change_unit_beam(none, {18.0, 18.0, 0.0, ""}); }) == ExitCode::bad_data);
+}
+
+BOOST_AUTO_TEST_CASE(a_beam_that_is_none_is_refused_by_name) {
+  for (const char* value : {"0.0", "-0.1", "'0.01'", "NaN", "T", "1e400"}) {
+    const Header major = Header::from_lines(std::string("BMAJ    = ") + value),
+                 minor = Header::from_lines(std::string("BMAJ    = 0.01\nBMIN    = ") + value);
+    BOOST_TEST(exit_code_of([&] { header_beam(major); }) == ExitCode::bad_data, value);
+    BOOST_TEST(exit_code_of([&] { header_resolution(minor); }) == ExitCode::bad_data, value);
+    Header replaced = major;
+    set_beam(replaced, {18.0, 18.0, 0.0, ""});
+    BOOST_TEST(header_beam(replaced)->major_arcsec == 18.0);
+    BOOST_TEST(!replaced.has("OBMAJ"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_resolution_is_not_the_beam_of_the_unit) {
+  const Header header = Header::from_lines("BUNIT   = 'Jy/beam'\nBMAJ    = 0.01\nSRBMAJ  = 0.0025");
+  BOOST_TEST(header_beam(header)->major_arcsec == 36.0);
+  BOOST_TEST(header_resolution(header)->major_arcsec == 9.0);
+  BOOST_TEST(header_resolution(header)->source == "SRBMAJ");
+  BOOST_TEST(!header_resolution(Header()).has_value());
 }
 
 BOOST_AUTO_TEST_CASE(pixel_sizes_of_every_form) {
