@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(a_run_resumed_at_any_step_equals_an_uninterrupted_one_bit_f
 }
 
 BOOST_AUTO_TEST_CASE(a_stop_request_ends_after_the_step_with_a_checkpoint) {
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) {
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGHUP}) {
     const NoStop guard;
     const ScratchFolder folder;
     QuadraticTask task;
