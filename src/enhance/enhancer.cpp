@@ -170,7 +170,8 @@ Layout plan_layout(std::int64_t lr_height, std::int64_t lr_width, std::int64_t f
   l.rows = diffusion::plan_axis(l.state_height, tile, o.overlap, o.exact_overlap, network.receptive_radius(), align);
   l.columns = diffusion::plan_axis(l.state_width, tile, o.overlap, o.exact_overlap, network.receptive_radius(), align);
   l.batch = o.batch > 0 ? o.batch : std::max<std::int64_t>(1, kPixelsAtOnce / (l.rows.tile * l.columns.tile));
-  l.members_at_once = std::clamp<std::int64_t>(kStateAtOnce / state, 1, std::max<std::int64_t>(1, o.members));
+  l.members_at_once = std::clamp<std::int64_t>(o.members_at_once > 0 ? o.members_at_once : kStateAtOnce / state, 1,
+                                               std::max<std::int64_t>(1, o.members));
   return l;
 }
 

@@ -18,7 +18,8 @@ struct EnhanceOptions {
   std::int64_t tile = 0;      ///< output pixels; 0: the whole map if it fits, else 1024
   std::int64_t overlap = -1;  ///< output pixels; -1: half a tile
   bool exact_overlap = false;
-  std::int64_t batch = 0;  ///< windows in one network call; 0: by size
+  std::int64_t batch = 0;            ///< windows in one network call; 0: by size
+  std::int64_t members_at_once = 0;  ///< sampled together; 0: by size
   std::uint64_t seed = 0;
   bool consistency = true;
   std::function<void(std::int64_t)>

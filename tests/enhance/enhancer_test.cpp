@@ -6,6 +6,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "base/errors.h"
+#include "kernels/normal_noise.h"
 #include "metrics/fields.h"
 #include "sky/degrade.h"
 #include "tests/enhance/tiny_model.h"
@@ -101,6 +102,35 @@ BOOST_AUTO_TEST_CASE(in_beam_mode_mean_and_members_agree_with_the_input_within_i
   BOOST_TEST(*e.member_chi2 < 2.0);
 }
 
+BOOST_AUTO_TEST_CASE(each_member_agrees_with_the_data_and_a_noise_draw_of_its_own) {
+  const char* source = std::getenv("CIRRUS_SOURCE");  // an untrained model is too far from the data to tell
+  if (source == nullptr) {
+    BOOST_TEST_MESSAGE("skipped: CIRRUS_SOURCE does not say where the models are");
+    return;
+  }
+  Model model = load_model(std::filesystem::path(source) / "models/dust-x4.safetensors", at::kCPU, at::kFloat);
+  const Observation o = beam_observation(32, 0.02);
+  const EnhanceOptions options = quick(3, 8);
+  const at::Tensor members = enhance_map(o, nothing_missing(o), model, options).members;
+  const sky::Degradation degrade(128, 128, o.sampling.difference_sigma(), 4);
+  // White noise passes the beam only on scales above it.
+  const sky::Degradation smooth(32, 32, 2, 1);
+  const auto inner = [&](const at::Tensor& map) { return smooth.apply(map).narrow(0, 6, 20).narrow(1, 6, 20); };
+  for (std::int64_t i = 0; i < 3; ++i) {
+    const at::Tensor left = inner(degrade.apply(members[i]) - o.lr);
+    for (std::int64_t k = 0; k < 3; ++k) {
+      const at::Tensor draw = inner(
+          kernels::normal_noise({1, 1, 32, 32}, {options.seed, Purpose::data_noise, {static_cast<std::uint64_t>(k)}})
+              .to(at::kDouble)
+              .view({32, 32}));
+      const double correlation =
+          ((left * draw).mean() / (left.square().mean() * draw.square().mean()).sqrt()).item<double>();
+      // Draws of so few independent smoothed pixels correlate with each other by up to 0.4.
+      BOOST_TEST((i == k ? correlation > 0.8 : std::abs(correlation) < 0.5), i << " with " << k << ": " << correlation);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(one_evaluation_gives_a_mean_alone) {
   Model model = test::tiny_model();
   EnhanceOptions one = quick();
@@ -114,6 +144,18 @@ BOOST_AUTO_TEST_CASE(one_evaluation_gives_a_mean_alone) {
   BOOST_TEST(!e.std.defined());
   BOOST_TEST(!e.prior.defined());
   BOOST_TEST(largest(e.degraded - o.lr) < 1e-12 * robust_sigma(o.lr));
+}
+
+BOOST_AUTO_TEST_CASE(the_mean_counts_one_evaluation_as_24_members) {
+  Model model = test::tiny_model();
+  const Observation o = block_observation(12, 12);
+  EnhanceOptions options = quick(3);
+  options.consistency = false;
+  const Enhanced ensemble = enhance_map(o, nothing_missing(o), model, options);
+  options.sampler.name = "mean";
+  const metrics::Transform t = ensemble.transform;
+  const at::Tensor one = t.forward(enhance_map(o, nothing_missing(o), model, options).mean);
+  BOOST_TEST(largest(t.forward(ensemble.mean) - (t.forward(ensemble.members).sum(0) + 24 * one) / 27) < 1e-9);
 }
 
 BOOST_AUTO_TEST_CASE(progress_counts_every_evaluation_of_every_member) {
@@ -151,6 +193,9 @@ BOOST_AUTO_TEST_CASE(a_member_does_not_depend_on_how_many_there_are) {
     if (o.block_mode())
       for (std::int64_t i = 0; i < 2; ++i) BOOST_TEST(difference(few.members[i], many.members[i], o) < 1e-5);
     BOOST_TEST(largest(many.members[2] - many.members[3]) > 0.01 * robust_sigma(o.lr));
+    EnhanceOptions in_turn = quick(5);
+    in_turn.members_at_once = 2;
+    BOOST_TEST(difference(enhance_map(o, nothing_missing(o), model, in_turn).members, many.members, o) < 1e-5);
   }
 }
 

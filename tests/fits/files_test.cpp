@@ -13,10 +13,10 @@
 
 using namespace cirrus;
 using namespace cirrus::fits;
-using cirrus::fits::testing::exit_code_of;
 using cirrus::fits::testing::has_wcslib;
 using cirrus::fits::testing::real_files;
 using cirrus::fits::testing::Scratch;
+using cirrus::test::exit_code_of;
 
 namespace {
 

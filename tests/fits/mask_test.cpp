@@ -8,7 +8,7 @@
 
 using namespace cirrus;
 using namespace cirrus::fits;
-using cirrus::fits::testing::exit_code_of;
+using cirrus::test::exit_code_of;
 
 namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();

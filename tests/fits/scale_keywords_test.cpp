@@ -8,12 +8,12 @@
 
 using namespace cirrus;
 using namespace cirrus::fits;
-using cirrus::fits::testing::exit_code_of;
 using cirrus::fits::testing::has_wcslib;
 using cirrus::fits::testing::kCd;
 using cirrus::fits::testing::kTan;
 using cirrus::fits::testing::real_files;
 using cirrus::fits::testing::with_size;
+using cirrus::test::exit_code_of;
 
 BOOST_AUTO_TEST_SUITE(scale_keywords)
 

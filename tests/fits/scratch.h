@@ -13,6 +13,7 @@
 #include "base/errors.h"
 #include "fits/header.h"
 #include "fits/wcs_check.h"
+#include "tests/base/exit_code_of.h"
 
 namespace cirrus::fits::testing {
 
@@ -92,20 +93,4 @@ inline const std::string kTan =
     "CTYPE1  = 'RA---TAN'\nCTYPE2  = 'DEC--TAN'\nCRVAL1  = 83.6\nCRVAL2  = -5.4\nCRPIX1  = 41.25\nCRPIX2  = -17.5\n";
 inline const std::string kCd = "CD1_1   = -0.0031\nCD1_2   = 0.0012\nCD2_1   = 0.0013\nCD2_2   = 0.0030\n";
 
-/// The exit code of the Error that `action` throws, or ok; what it says goes to `message`.
-template <typename Action>
-ExitCode exit_code_of(Action action, std::string* message = nullptr) {
-  try {
-    action();
-  } catch (const Error& error) {
-    if (message != nullptr) *message = error.what();
-    return error.code();
-  }
-  return ExitCode::ok;
-}
-
 }  // namespace cirrus::fits::testing
-
-namespace cirrus {
-inline std::ostream& operator<<(std::ostream& out, ExitCode code) { return out << static_cast<int>(code); }
-}  // namespace cirrus

@@ -9,7 +9,7 @@
 
 using namespace cirrus;
 using namespace cirrus::fits;
-using cirrus::fits::testing::exit_code_of;
+using cirrus::test::exit_code_of;
 
 namespace cirrus::fits {
 static std::ostream& operator<<(std::ostream& out, UnitClass unit_class) { return out << name_of(unit_class); }

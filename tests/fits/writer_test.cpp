@@ -14,9 +14,9 @@
 
 using namespace cirrus;
 using namespace cirrus::fits;
-using cirrus::fits::testing::exit_code_of;
 using cirrus::fits::testing::Scratch;
 using cirrus::fits::testing::write_raw;
+using cirrus::test::exit_code_of;
 
 namespace {
 

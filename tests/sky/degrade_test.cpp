@@ -7,13 +7,14 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "base/errors.h"
 #include "sky/beam.h"
+#include "tests/base/exit_code_of.h"
 
 namespace {
 
 using namespace cirrus;
 using namespace cirrus::sky;
+using cirrus::test::exit_code_of;
 
 /// x[i, j] = sin(3 i + 1) + cos(5 j) + i j / 10, as the golden numbers below were made from.
 at::Tensor fixture() {
@@ -22,15 +23,6 @@ at::Tensor fixture() {
 }
 
 double largest(const at::Tensor& t) { return t.abs().max().item<double>(); }
-
-ExitCode code_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.code();
-  }
-  return ExitCode::ok;
-}
 
 }  // namespace
 
@@ -124,13 +116,13 @@ BOOST_AUTO_TEST_CASE(batches_and_strided_maps_and_threads_change_nothing) {
 }
 
 BOOST_AUTO_TEST_CASE(sizes_that_do_not_fit_are_bad_data) {
-  BOOST_CHECK(code_of([] { Degradation(30, 32, 1, 4); }) == ExitCode::bad_data);
-  BOOST_CHECK(code_of([] { Degradation(32, 0, 1, 4); }) == ExitCode::bad_data);
-  BOOST_CHECK(code_of([] { Degradation(32, 32, 1, 0); }) == ExitCode::bad_data);
-  BOOST_CHECK(code_of([] { Degradation(32, 32, -1, 4); }) == ExitCode::bad_data);
-  BOOST_CHECK(code_of([] { Degradation(32, 32, std::nan(""), 4); }) == ExitCode::bad_data);
-  BOOST_CHECK(code_of([] { Degradation(32, 32, 1, 4).apply(at::zeros({32, 16})); }) == ExitCode::bad_data);
-  BOOST_CHECK(code_of([] { Degradation(32, 32, 1, 4).adjoint(at::zeros({32, 32})); }) == ExitCode::bad_data);
+  BOOST_CHECK(exit_code_of([] { Degradation(30, 32, 1, 4); }) == ExitCode::bad_data);
+  BOOST_CHECK(exit_code_of([] { Degradation(32, 0, 1, 4); }) == ExitCode::bad_data);
+  BOOST_CHECK(exit_code_of([] { Degradation(32, 32, 1, 0); }) == ExitCode::bad_data);
+  BOOST_CHECK(exit_code_of([] { Degradation(32, 32, -1, 4); }) == ExitCode::bad_data);
+  BOOST_CHECK(exit_code_of([] { Degradation(32, 32, std::nan(""), 4); }) == ExitCode::bad_data);
+  BOOST_CHECK(exit_code_of([] { Degradation(32, 32, 1, 4).apply(at::zeros({32, 16})); }) == ExitCode::bad_data);
+  BOOST_CHECK(exit_code_of([] { Degradation(32, 32, 1, 4).adjoint(at::zeros({32, 32})); }) == ExitCode::bad_data);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
@@ -142,8 +134,8 @@ BOOST_AUTO_TEST_CASE(difference_kernel_adds_in_quadrature) {
   BOOST_TEST(Beam{36.6}.difference(Beam{18.1}).fwhm == 31.811161563199794, boost::test_tools::tolerance(1e-14));
   BOOST_TEST(Beam{5}.difference(Beam{5}).fwhm == 0);
   BOOST_TEST(Beam::from_sigma(Beam{3.7}.sigma()).fwhm == 3.7, boost::test_tools::tolerance(1e-15));
-  BOOST_CHECK(code_of([] { Beam{18}.difference(Beam{18.1}); }) == ExitCode::bad_data);
-  BOOST_CHECK(code_of([] { Beam{std::nan("")}.difference(Beam{18.1}); }) == ExitCode::bad_data);
+  BOOST_CHECK(exit_code_of([] { Beam{18}.difference(Beam{18.1}); }) == ExitCode::bad_data);
+  BOOST_CHECK(exit_code_of([] { Beam{std::nan("")}.difference(Beam{18.1}); }) == ExitCode::bad_data);
 }
 
 BOOST_AUTO_TEST_CASE(area_is_the_textbook_one) {

@@ -9,15 +9,16 @@
 #include <cmath>
 #include <map>
 
-#include "base/errors.h"
 #include "sky/gaussian_field.h"
 #include "sky/noise.h"
 #include "sky/normal.h"
+#include "tests/base/exit_code_of.h"
 
 namespace {
 
 using namespace cirrus;
 using namespace cirrus::sky;
+using cirrus::test::exit_code_of;
 
 constexpr std::array kAll{Family::lognormal, Family::cascade, Family::filaments,
                           Family::advected,  Family::warped,  Family::mixed};
@@ -79,15 +80,6 @@ struct OneThread {
   OneThread() { at::set_num_threads(1); }
 };
 BOOST_TEST_GLOBAL_FIXTURE(OneThread);
-
-ExitCode code_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.code();
-  }
-  return ExitCode::ok;
-}
 
 }  // namespace
 
@@ -351,10 +343,11 @@ BOOST_AUTO_TEST_CASE(small_and_oblong_maps_work_and_bad_requests_are_refused) {
   DustSpec wide = spec_of(Family::advected);
   wide.beam_pixels = 30;
   BOOST_TEST(at::isfinite(make_dust(wide, 1, 1, 16, 16)).all().item<bool>());
-  BOOST_CHECK(code_of([] { make_dust(spec_of(Family::lognormal), 1, 1, 7, 64); }) == ExitCode::usage);
-  BOOST_CHECK(code_of([] { make_dust(spec_of(Family::lognormal, std::nan("")), 1, 1, 64, 64); }) == ExitCode::usage);
-  BOOST_CHECK(code_of([] { make_dust(spec_of(Family::lognormal, 2.9, -1), 1, 1, 64, 64); }) == ExitCode::usage);
-  BOOST_CHECK(code_of([] { family_of("fractal"); }) == ExitCode::usage);
+  BOOST_CHECK(exit_code_of([] { make_dust(spec_of(Family::lognormal), 1, 1, 7, 64); }) == ExitCode::usage);
+  BOOST_CHECK(exit_code_of([] { make_dust(spec_of(Family::lognormal, std::nan("")), 1, 1, 64, 64); }) ==
+              ExitCode::usage);
+  BOOST_CHECK(exit_code_of([] { make_dust(spec_of(Family::lognormal, 2.9, -1), 1, 1, 64, 64); }) == ExitCode::usage);
+  BOOST_CHECK(exit_code_of([] { family_of("fractal"); }) == ExitCode::usage);
   for (const Family family : kAll) BOOST_TEST((family_of(name_of(family)) == family));
 }
 
@@ -371,7 +364,7 @@ BOOST_AUTO_TEST_CASE(white_noise_has_its_sigma_and_its_address) {
   BOOST_TEST(at::equal(a, add_noise(map, 0.3, 1, 7)));
   BOOST_TEST(std::abs(correlation((a - 5).to(at::kFloat), (add_noise(map, 0.3, 1, 8) - 5).to(at::kFloat))) < 0.03);
   BOOST_TEST(at::equal(add_noise(map, 0, 1, 7), map));
-  BOOST_CHECK(code_of([&] { add_noise(map, -1, 1, 7); }) == ExitCode::usage);
+  BOOST_CHECK(exit_code_of([&] { add_noise(map, -1, 1, 7); }) == ExitCode::usage);
 }
 
 BOOST_AUTO_TEST_CASE(stripes_run_along_the_scan) {

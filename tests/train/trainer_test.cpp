@@ -7,6 +7,7 @@
 
 #include "base/errors.h"
 #include "base/signals.h"
+#include "tests/base/exit_code_of.h"
 #include "tests/base/scratch_folder.h"
 #include "tests/train/quadratic_task.h"
 
@@ -31,17 +32,6 @@ train::Outcome train_in(QuadraticTask& task, const fs::path& out, const train::T
   const auto device = device::open_device("cpu");
   fs::create_directories(out);
   return train::run_training(task, *device, {}, o, out, resume);
-}
-
-/// Exit code of the Error it throws, 0 if none.
-int code_of(const std::function<void()>& f, std::string* message = nullptr) {
-  try {
-    f();
-  } catch (const Error& e) {
-    if (message != nullptr) *message = e.what();
-    return static_cast<int>(e.code());
-  }
-  return 0;
 }
 
 std::vector<std::string> checkpoints(const fs::path& out) {
@@ -172,7 +162,7 @@ BOOST_AUTO_TEST_CASE(a_loss_or_gradient_that_is_not_finite_is_an_error_and_reach
       QuadraticTask task;
       (gradient ? task.bad_gradient_at : task.bad_loss_at) = 9;
       std::string message;
-      BOOST_TEST(code_of([&] { train_in(task, folder.path(), o); }, &message) == 70);
+      BOOST_TEST(exit_code_of([&] { train_in(task, folder.path(), o); }, &message) == ExitCode::internal);
       BOOST_TEST(message.find("step 10") != std::string::npos, message);
       BOOST_TEST((checkpoints(folder.path()) == std::vector<std::string>{"step-00000005"}));
       BOOST_TEST(
@@ -192,20 +182,20 @@ BOOST_AUTO_TEST_CASE(another_configuration_is_refused_but_length_and_checkpoints
     QuadraticTask again;
     again.kind = kind;
     std::string message;
-    const int code = code_of([&] { train_in(again, folder.path(), o, true); }, &message);
-    if (code == 78) BOOST_TEST(message.find("step 6") != std::string::npos, message);
+    const ExitCode code = exit_code_of([&] { train_in(again, folder.path(), o, true); }, &message);
+    if (code == ExitCode::config) BOOST_TEST(message.find("step 6") != std::string::npos, message);
     return code;
   };
-  BOOST_TEST(resumed([](auto& o) { o.optimizer.learning_rate = 0.06; }) == 78);
-  BOOST_TEST(resumed([](auto& o) { o.optimizer.beta2 = 0.98; }) == 78);
-  BOOST_TEST(resumed([](auto& o) { o.optimizer.clip = 2; }) == 78);
-  BOOST_TEST(resumed([](auto& o) { o.optimizer.ema_gamma = 5; }) == 78);
-  BOOST_TEST(resumed([](auto& o) { o.batch = 8; }) == 78);
-  BOOST_TEST(resumed([](auto&) {}, "cubic") == 78);
+  BOOST_TEST(resumed([](auto& o) { o.optimizer.learning_rate = 0.06; }) == ExitCode::config);
+  BOOST_TEST(resumed([](auto& o) { o.optimizer.beta2 = 0.98; }) == ExitCode::config);
+  BOOST_TEST(resumed([](auto& o) { o.optimizer.clip = 2; }) == ExitCode::config);
+  BOOST_TEST(resumed([](auto& o) { o.optimizer.ema_gamma = 5; }) == ExitCode::config);
+  BOOST_TEST(resumed([](auto& o) { o.batch = 8; }) == ExitCode::config);
+  BOOST_TEST(resumed([](auto&) {}, "cubic") == ExitCode::config);
   BOOST_TEST((contents(folder / "model.safetensors") == before));
   BOOST_TEST(resumed([](auto& o) {
                o.steps = 8, o.checkpoint_steps = 3, o.record_steps = 2, o.keep = 5, o.optimizer.cooldown_share = 0.1;
-             }) == 0);
+             }) == ExitCode::ok);
   BOOST_TEST(dist::load_tensors(folder / "model.safetensors").metadata.at("step") == "8");
 }
 
@@ -255,7 +245,7 @@ BOOST_AUTO_TEST_CASE(accumulation_changes_memory_not_the_result) {
   const double loss = records(a.path())[1].at("loss");
   BOOST_TEST(records(b.path())[1].at("loss").get<double>() == loss, boost::test_tools::tolerance(1e-4));
   parts.accumulation = 3;
-  BOOST_TEST(code_of([&] { train_in(four, b.path(), parts); }) == 78);
+  BOOST_TEST(exit_code_of([&] { train_in(four, b.path(), parts); }) == ExitCode::config);
 }
 
 BOOST_AUTO_TEST_CASE(several_processes_are_refused) {
@@ -264,7 +254,8 @@ BOOST_AUTO_TEST_CASE(several_processes_are_refused) {
   dist::World world;
   world.size = 2;
   const auto device = device::open_device("cpu");
-  BOOST_TEST(code_of([&] { train::run_training(task, *device, world, options(3), folder.path(), false); }) == 69);
+  BOOST_TEST(exit_code_of([&] { train::run_training(task, *device, world, options(3), folder.path(), false); }) ==
+             ExitCode::unavailable);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
