@@ -18,7 +18,7 @@ usage: ./bootstrap.sh [demo|test] [--jobs N] [--cuda] [--offline]
   test        the same, then build and run the tests
 
   --jobs N    compile N files at a time (default: by cores and memory)
-  --cuda      LibTorch with all its CUDA libraries, and the CUDA module, in build-cuda/
+  --cuda      LibTorch with all its CUDA libraries, in build-cuda/ (versions with a CUDA module)
   --offline   download nothing: fail if something is missing
 
 Exit codes: 0 done, 1 a test failed, 64 usage, 69 something cannot be installed or downloaded here, 70 a step failed.

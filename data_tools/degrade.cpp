@@ -73,7 +73,7 @@ double input_beam(const DegradeFlags& flags, const fits::Header& header, const s
       log::warning(name + ": no beam in the header; the map is taken as unconvolved (--beam-in tells otherwise)");
     return 0;
   }
-  if (beam->major_arcsec > 1.05 * beam->minor_arcsec)
+  if (std::abs(beam->major_arcsec / beam->minor_arcsec - 1) > 0.05)
     log::warning(name + ": its elliptical beam is taken as a circle of equal area");
   return beam->fwhm_arcsec();
 }
@@ -159,6 +159,10 @@ double edit_header(fits::Header& header, const fits::Image& image, const Plan& p
   for (const std::string& warning : report.warnings) log::warning(name + ": " + warning);
   for (const std::string& change : report.changes) log::debug(change);
   double unit_factor = 1;
+  // What Cirrus measured of an enhanced map does not hold for its degraded one.
+  for (const char* key : {"SRSCALE", "SRMODE", "SRNOISE", "SRNORMM", "SRNORMA", "SRTILE", "SROVERL", "SRCHI2", "SRFLUX",
+                          "SROOD", "SRWCSOK"})
+    header.erase(key);
   if (plan.beam_out_arcsec) {
     const fits::Beam beam{*plan.beam_out_arcsec, *plan.beam_out_arcsec, 0, "--beam-out"};
     if (plan.unit.unit_class == fits::UnitClass::per_beam && fits::header_beam(header)) {
@@ -205,6 +209,9 @@ int degrade(const Arguments& arguments) {
                          .whole_cube = flags.all_planes};
   fits::Image image = fits::read_image(name, read);
   for (const std::string& warning : image.warnings) log::warning(name + ": " + warning);
+  if (planes == 1 && std::none_of(image.pixels.begin(), image.pixels.end(), [](double v) { return std::isfinite(v); }))
+    throw Error(ExitCode::bad_data, name + ": no pixel of the image has a value (all are NaN or blank)",
+                "choose another HDU or plane");
   const Plan plan = with_file_name(name, [&] { return make_plan(flags, image); });
   fits::Header header = image.header;
   const double unit_factor = with_file_name(name, [&] { return edit_header(header, image, plan, flags, run); });

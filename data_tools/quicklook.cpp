@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/errors.h"
 #include "base/files.h"
 #include "base/log.h"
 #include "data_tools/map_file.h"
@@ -58,6 +59,8 @@ int quicklook(const Arguments& arguments) {
 
   const std::string default_name = fits::output_name(flags.inputs.front(), "", ".png");
   const OutputName out = output_name(flags.output.empty() ? default_name : flags.output, run.overwrite);
+  if (out.path != "-" && out.path.extension() != ".png" && out.path.extension() != ".PNG")
+    throw Error(ExitCode::usage, "--output " + out.path.string() + ": the picture is a PNG", "end the name in .png");
   require_writable_output(out.path, out.overwrite, {flags.inputs.begin(), flags.inputs.end()});
   if (run.dry_run) {
     log::print("would read " + std::to_string(flags.inputs.size()) + " map(s) and write " + out.path.string());

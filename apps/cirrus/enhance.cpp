@@ -2,6 +2,7 @@
 #include "apps/cirrus/enhance_job.h"
 #include "apps/cirrus/machine.h"
 #include "apps/cirrus/verbs.h"
+#include "base/clock.h"
 #include "base/errors.h"
 #include "base/log.h"
 #include "base/options.h"
@@ -92,6 +93,8 @@ void settle(EnhanceFlags& f, const Options& options) {
     throw Error(ExitCode::usage,
                 "--output names one file, but there are " + std::to_string(f.inputs.size()) + " inputs",
                 "leave it out: outputs are named after the inputs");
+  if (sampler.name == "mean" && (f.save_members || options.given("members")))
+    log::warning("--sampler mean makes no members: --members and --save-members have no effect");
   if (f.all_planes && f.plane > 0)
     throw Error(ExitCode::usage, "--plane and --all-planes contradict each other", "give one of them");
   for (const std::string& input : f.inputs)
@@ -127,6 +130,7 @@ int enhance(const Arguments& arguments) {
   settle(f, options);
 
   dist::require_single(dist::join_world(), "Enhancing");
+  (void)file_date();  // a SOURCE_DATE_EPOCH that is none is told now
   const Machine machine = open_machine(run);
   enhance::Model model = open_model(f.model, f.choice.factor, options.given("factor"), machine);
   f.choice.factor = model.factor;

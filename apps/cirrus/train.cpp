@@ -47,6 +47,8 @@ double parse_duration(const std::string& text) {
     total += value * scale;
     at = end;
   }
+  if (!(total > 0))
+    throw Error(ExitCode::usage, "--time-limit " + text + " leaves no time", "leave it out for no limit");
   return total;
 }
 
@@ -58,14 +60,16 @@ void register_flags(Options& options, TrainFlags& f) {
   options.add("data", f.data, "training sky: synth").metavar("synth").check([&f] {
     return f.data == "synth" ? "" : "is not supported in this version: only synthetic sky (synth) is";
   });
-  options.add("task.init", f.task.init, "model whose weights to start from").flag("init").metavar("FILE");
+  options.add("task.init", f.task.init, "model whose weights to start from").flag("init").metavar("NAME|FILE");
   options.add("parallel", f.parallel, "how to use several devices: this version trains in one process")
       .one_of({"auto", "none"});
   options.add("time_limit", f.time_limit, "stop with a checkpoint after this long (exit 75)").metavar("2h");
 
   options.add("factor", f.task.fields.factor, "upscaling factor").range(2, 16).flag("");
   auto& net = f.task.network;
-  options.add("network.widths", net.widths, "channels by level").range(1, 4096);
+  options.add("network.widths", net.widths, "channels by level").range(1, 4096).check([&net] {
+    return net.widths.empty() ? "needs at least one level" : "";
+  });
   options.add("network.blocks", net.blocks, "blocks a level, each way").range(1, 64);
   options.add("network.middle_blocks", net.middle_blocks, "blocks at the coarsest level").range(0, 64);
   options.add("network.embedding", net.embedding, "width of the noise-level embedding").range(1, 4096);
@@ -73,7 +77,7 @@ void register_flags(Options& options, TrainFlags& f) {
   options.add("task.p_mean", f.task.p_mean, "mean of ln sigma").range(-10, 10);
   options.add("task.p_std", f.task.p_std, "spread of ln sigma").range(0.01, 10);
   options.add("task.tail_share", f.task.tail_share, "share of samples at the levels where sampling begins").range(0, 1);
-  options.add("task.tail", f.task.tail, "those levels").range(0.01, 1000).words(2);
+  options.add("task.tail", f.task.tail, "those levels").range(0.01, 1000).interval();
   options.add("task.calibration_fields", f.task.calibration_fields, "fields on which the residual's scale is measured")
       .range(16, 100000);
   auto& fields = f.task.fields;
@@ -82,16 +86,16 @@ void register_flags(Options& options, TrainFlags& f) {
   options.add("fields.usual_share", fields.usual_share, "share of fields with the usual beam").range(0, 1);
   options.add("fields.beam_in", fields.beam_in, "range of the low-resolution beam, in its pixels")
       .range(0.5, 20)
-      .words(2);
-  options.add("fields.beam_out", fields.beam_out, "range of the truth's beam, in its pixels").range(0.5, 20).words(2);
-  options.add("fields.snr", fields.snr, "range of the signal-to-noise ratio in beam mode").range(0.1, 1e6).words(2);
+      .interval();
+  options.add("fields.beam_out", fields.beam_out, "range of the truth's beam, in its pixels").range(0.5, 20).interval();
+  options.add("fields.snr", fields.snr, "range of the signal-to-noise ratio in beam mode").range(0.1, 1e6).interval();
   options.add("fields.beam_error", fields.beam_error, "relative error of the beam that is told").range(0, 0.5);
   options.add("fields.noise_error", fields.noise_error, "relative error of the noise that is told").range(0, 1);
   options.add("fields.truth_noise_share", fields.truth_noise_share, "share of skies with noise of their own")
       .range(0, 1);
   options.add("fields.truth_noise", fields.truth_noise, "range of that noise over the map's robust sigma")
       .range(0, 10)
-      .words(2);
+      .interval();
   options.add("fields.window", f.task.pool.window, "fields held at a time").range(1, 1000000);
   options.add("fields.per_step", f.task.pool.fields_per_step, "new fields a step").range(0, 1000);
   options.add("fields.loader_threads", f.loader_threads, "threads that make fields").range(1, 1024);

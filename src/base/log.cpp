@@ -127,6 +127,7 @@ void warning(const std::string& message) {
 }
 
 void print(const std::string& text) {
+  if (state().file) state().file->info(text);
   if (state().speaking && !state().json) write_stdout(text);
 }
 

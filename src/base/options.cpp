@@ -49,6 +49,8 @@ Option& Option::range(double low, double high) { return low_ = low, high_ = high
 Option& Option::check(std::function<std::string()> complaint) { return check_ = std::move(complaint), *this; }
 Option& Option::implied(const std::string& value) { return implied_ = value, has_implied_ = true, *this; }
 Option& Option::words(std::size_t n) { return words_ = n, *this; }
+
+Option& Option::interval() { return words_ = 2, interval_ = true, *this; }
 Option& Option::whole() { return whole_ = true, *this; }
 Option& Option::flag_only() { return is_key_ = false, *this; }
 Option& Option::required() { return required_ = true, *this; }
@@ -203,7 +205,12 @@ void Options::throw_bad_value(const Option& option, Source source, const std::st
 }
 
 std::string Options::complaint(const Option& option) const {
-  for (const double number : numbers_of(option.field_)) {
+  const std::vector<double> numbers = numbers_of(option.field_);
+  const std::size_t count = std::max(numbers.size(), strings_of(option.field_).size());
+  if (option.words_ > 0 && is_list(option.field_) && count != option.words_)
+    return "needs " + std::to_string(option.words_) + " values, not " + std::to_string(count);
+  if (option.interval_ && numbers[0] > numbers[1]) return "the smaller of the two comes first";
+  for (const double number : numbers) {
     if (number >= option.low_ && number <= option.high_) continue;
     const std::string low = shortest(option.low_), high = shortest(option.high_);
     if (option.high_ == std::numeric_limits<double>::infinity()) return "below " + low + ", the least allowed";

@@ -56,8 +56,10 @@ public:
   Option& check(std::function<std::string()> complaint);
   /// The flag may stand alone and then means this value; another one is given as --flag=VALUE.
   Option& implied(const std::string& value);
-  /// A list whose flag takes exactly n words: --pair LR HR.
+  /// A list of exactly n elements, whose flag takes as many words: --pair LR HR.
   Option& words(std::size_t n);
+  /// A list of two numbers, the smaller one first.
+  Option& interval();
   /// A list of strings whose flag is repeated, one element each: commas are kept.
   Option& whole();
   /// Not a configuration key: flag only.
@@ -76,7 +78,7 @@ private:
   double low_ = -std::numeric_limits<double>::infinity(), high_ = std::numeric_limits<double>::infinity();
   std::function<std::string()> check_;
   std::size_t words_ = 0;
-  bool has_implied_ = false, whole_ = false, is_key_ = true, required_ = false;
+  bool interval_ = false, has_implied_ = false, whole_ = false, is_key_ = true, required_ = false;
   Source source_ = Source::by_default;
   std::string origin_;  ///< file and line, variable, or flag as typed
   std::string shown_;   ///< the value as given, for messages

@@ -57,9 +57,9 @@ void add_run_options(Options& options, RunOptions& run) {
   options.group("Output");
   options.add("overwrite", run.overwrite, "replace outputs that exist").flag_only();
   options.add("json", run.json, "one JSON object on stdout, nothing else there");
-  options.add("quiet", run.quiet, "warnings and errors only").short_flag('q');
+  options.add("quiet", run.quiet, "results, warnings and errors only").short_flag('q');
   options.add("verbose", run.verbose, "more messages").short_flag('v');
-  options.add("log", run.log, "also write all messages to this file").metavar("FILE");
+  options.add("log", run.log, "also write messages and results to this file").metavar("FILE");
   options.group("Device and run");
   options.add("device", run.device, "auto, cpu, cuda, cuda:N or hpu").check([&run] {
     const std::string& d = run.device;

@@ -156,6 +156,7 @@ Checkpoint load_checkpoint(const fs::path& folder) {
 }
 
 std::optional<Checkpoint> load_newest_checkpoint(const fs::path& dir) {
+  bool damaged = false;
   for (const auto& [step, folder] : step_folders(dir)) {
     if (!fs::exists(folder / kManifest)) {
       log::warning(folder.string() + " has no manifest.json (its writing was cut off): skipped");
@@ -165,8 +166,12 @@ std::optional<Checkpoint> load_newest_checkpoint(const fs::path& dir) {
       return load_checkpoint(folder);
     } catch (const Error& e) {
       log::warning("Checkpoint " + folder.string() + " skipped: " + e.what());
+      damaged = true;
     }
   }
+  if (damaged)
+    throw Error(ExitCode::bad_data, "none of the checkpoints in " + dir.string() + " can be read",
+                "restore one, or train anew into another folder");
   return std::nullopt;
 }
 

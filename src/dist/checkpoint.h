@@ -31,7 +31,7 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& dir, const Ch
 Checkpoint load_checkpoint(const std::filesystem::path& folder);
 
 /// The newest whole checkpoint under DIR; damaged or unfinished ones are skipped with a warning that names the file.
-/// Nullopt if there is none.
+/// Nullopt if there is none; throws Error(bad_data) if there are some and none can be read.
 std::optional<Checkpoint> load_newest_checkpoint(const std::filesystem::path& dir);
 
 }  // namespace cirrus::dist

@@ -48,6 +48,27 @@ void take_pixels(const fits::Image& image, Decisions& d) {
                 "multiply the map by a constant, and name it in BUNIT");
 }
 
+/// Pixels that no beam and no sky explains: far above the map, and above all of their neighbours together.
+void warn_of_hot_pixels(Decisions& d) {
+  constexpr double kFar = 50, kAbove = 8;
+  const at::Tensor height = (d.observation.lr - transform_of(d.observation.lr).m).abs();
+  const double sigma = transform_of(d.observation.lr).a;
+  const at::Tensor around = at::constant_pad_nd(height, {1, 1, 1, 1});
+  at::Tensor neighbours = at::zeros_like(height);
+  for (std::int64_t y = 0; y < 3; ++y)
+    for (std::int64_t x = 0; x < 3; ++x)
+      if (y != 1 || x != 1)
+        neighbours = at::maximum(neighbours, around.narrow(0, y, height.size(0)).narrow(1, x, height.size(1)));
+  const at::Tensor hot = (height > kFar * sigma).logical_and(height > kAbove * neighbours).nonzero();
+  if (hot.size(0) == 0) return;
+  const auto y = hot[0][0].item<std::int64_t>(), x = hot[0][1].item<std::int64_t>();
+  d.warnings.push_back(std::to_string(hot.size(0)) +
+                       " pixel(s) outshine all neighbours by more than 8 times, the first at (" +
+                       std::to_string(x + 1) + ", " + std::to_string(y + 1) + ") with " +
+                       text("%.6g", d.observation.lr[y][x].item<double>()) +
+                       ": a hot pixel or a cosmic ray? Set it to NaN, or the output around it means nothing");
+}
+
 /// A positive angle in arcsec.
 double angle_of(const std::string& flag, const std::string& value) {
   const double arcsec = sky::arcsec_of(value);
@@ -99,7 +120,7 @@ double decide_beam(const fits::Image& image, const ObservationChoice& choice, De
     return fwhm;
   }
   const auto header = fits::header_resolution(image.header);
-  const BeamEstimate estimate = header ? BeamEstimate{} : estimate_beam(d.observation.lr);
+  const BeamEstimate estimate = header ? BeamEstimate{} : estimate_beam(d.observation.lr, d.missing);
   if (!header && !estimate.fwhm) {
     take_no_beam(d, estimate.reason);
     d.warnings.push_back("no beam in the header and " + estimate.reason +
@@ -111,7 +132,7 @@ double decide_beam(const fits::Image& image, const ObservationChoice& choice, De
     d.beam_source = "header";
     d.beam_in_arcsec = header->fwhm_arcsec();
     d.beam_reason = header->source + text(": FWHM %.6g arcsec", d.beam_in_arcsec);
-    if (header->major_arcsec > 1.05 * header->minor_arcsec)
+    if (std::abs(header->major_arcsec / header->minor_arcsec - 1) > 0.05)
       d.warnings.push_back(text("the beam is elliptical (%.4g x %.4g arcsec): a circular one of equal area is assumed",
                                 header->major_arcsec, header->minor_arcsec));
     fwhm = d.beam_in_arcsec / pixel_scale_for(image, d, "the header's beam");
@@ -119,7 +140,7 @@ double decide_beam(const fits::Image& image, const ObservationChoice& choice, De
     d.beam_source = "estimated";
     fwhm = *estimate.fwhm;
     d.beam_in_arcsec = fwhm * d.pixel_arcsec;
-    d.beam_reason = estimate.reason;
+    d.beam_reason = estimate.reason + (d.pixel_arcsec > 0 ? text(" = %.6g arcsec", d.beam_in_arcsec) : "");
   }
   if (too_small(fwhm)) {
     if (!choice.beam_out.empty())
@@ -131,8 +152,7 @@ double decide_beam(const fits::Image& image, const ObservationChoice& choice, De
     return 0;
   }
   if (!header)
-    d.warnings.push_back("no beam in the header; ESTIMATED from the map: " + estimate.reason +
-                         (d.pixel_arcsec > 0 ? text(" = %.4g arcsec", d.beam_in_arcsec) : "") +
+    d.warnings.push_back("no beam in the header; ESTIMATED from the map: " + d.beam_reason +
                          ". Give --beam FWHM if you know it");
   return fwhm;
 }
@@ -162,8 +182,8 @@ void decide_noise(const fits::Image& image, const ObservationChoice& choice, Dec
       d.noise_source = "header NOISE";
     } else {
       if (!card.empty()) d.warnings.push_back("NOISE = " + card + " is not a sigma in the map's unit: not used");
-      d.noise = estimate_noise(d.observation.lr);
-      d.noise_source = "estimated beyond 0.4 cycles per pixel";
+      d.noise = estimate_noise(d.observation.lr, d.missing);
+      d.noise_source = "estimated from differences of neighbouring pixels";
       d.warnings.push_back("no noise in the header; ESTIMATED from the map: sigma " + text("%.4g", d.noise) +
                            ". Give --noise SIGMA if you know it");
     }
@@ -195,6 +215,7 @@ Decisions decide(const fits::Image& image, const ObservationChoice& choice) {
   if (const std::string model = image.header.get<std::string>("SRMODEL").value_or(""); !model.empty())
     d.warnings.push_back("the map is itself super-resolved (SRMODEL = " + model +
                          "): part of its detail is generated, and is taken for measured here");
+  warn_of_hot_pixels(d);
   const double factor = static_cast<double>(choice.factor);
   Sampling& sampling = d.observation.sampling;
   sampling.factor = choice.factor;

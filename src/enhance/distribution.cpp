@@ -25,9 +25,8 @@ Ood check_distribution(const Decisions& d, const Model& model) {
     judge(std::max(value / trained[1], trained[0] / value));
   };
   const Observation& o = d.observation;
-  const metrics::Transform t = metrics::Transform::of(o.lr);
-  // The transform of a map whose outliers dwarf its robust sigma takes the standard deviation instead: measured here
-  // anew.
+  const metrics::Transform t = transform_of(o.lr);
+  // The transform of a map most of whose pixels are equal takes the standard deviation instead: measured here anew.
   const double robust = 1.4826 * (o.lr - t.m).abs().median().item<double>(), above = o.lr.max().item<double>() - t.m;
   const double contrast = above <= 0 ? 0 : std::min(above / std::max(robust, 1e-12 * above), kLargestContrast);
   std::snprintf(text, sizeof(text),

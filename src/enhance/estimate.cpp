@@ -91,24 +91,76 @@ double misfit(const Rings& r, double slope, double sigma, double noise) {
   return sum / total;
 }
 
-}  // namespace
-
-double estimate_noise(const at::Tensor& lr) {
-  const Rings r = ring_power(lr);
+double power_beyond(const Rings& r, double k) {
   double sum = 0, weight = 0;
   for (std::size_t i = 0; i < r.k.size(); ++i)
-    if (r.k[i] > 0.4) {
+    if (r.k[i] > k) {
       sum += r.modes[i] * r.power[i];
       weight += r.modes[i];
     }
-  return weight > 0 ? std::sqrt(sum / weight) : 0.0;
+  return weight > 0 ? sum / weight : 0.0;
 }
 
-BeamEstimate estimate_beam(const at::Tensor& lr) {
-  if (std::min(lr.size(0), lr.size(1)) < 32)
+/// The largest rectangle of a map without missing pixels; holes with few others around count as seen.
+at::Tensor well_observed(const at::Tensor& lr, const at::Tensor& missing) {
+  if (!missing.defined() || !missing.any().item<bool>()) return lr;
+  const at::Tensor around = at::avg_pool2d(missing.to(at::kFloat).unsqueeze(0), 5, 1, 2, false, false).squeeze(0);
+  const at::Tensor hidden = missing.logical_and(around > 0.2).contiguous();
+  const auto gap = hidden.accessor<bool, 2>();
+  const std::int64_t h = lr.size(0), w = lr.size(1);
+  // Row by row: how far up each column is free, and the widest rectangle under that skyline that ends here.
+  std::vector<std::int64_t> up(static_cast<std::size_t>(w) + 1, 0), open;
+  std::int64_t most = 0, top = 0, left = 0, rows = 0, columns = 0;
+  for (std::int64_t y = 0; y < h; ++y) {
+    open.clear();
+    for (std::int64_t x = 0; x <= w; ++x) {
+      const auto at = static_cast<std::size_t>(x);
+      if (x < w) up[at] = gap[y][x] ? 0 : up[at] + 1;
+      while (!open.empty() && up[static_cast<std::size_t>(open.back())] >= up[at]) {
+        const std::int64_t tall = up[static_cast<std::size_t>(open.back())];
+        open.pop_back();
+        const std::int64_t from = open.empty() ? 0 : open.back() + 1;
+        if (tall * (x - from) > most)
+          most = tall * (x - from), top = y - tall + 1, left = from, rows = tall, columns = x - from;
+      }
+      open.push_back(x);
+    }
+  }
+  return lr.narrow(0, top, rows).narrow(1, left, columns).contiguous();
+}
+
+}  // namespace
+
+double estimate_noise(const at::Tensor& lr, const at::Tensor& missing) {
+  at::Tensor differences = lr, hidden = missing.defined() ? missing : at::zeros(lr.sizes(), at::kBool);
+  double gain = 1;  // squared, of white noise
+  for (int axis = 0; axis < 2; ++axis)
+    for (std::int64_t order = 1; order <= 4 && differences.size(axis) > 1; ++order) {
+      const auto neighbour = [&](const at::Tensor& map, std::int64_t from) {
+        return map.narrow(axis, from, map.size(axis) - 1);
+      };
+      differences = neighbour(differences, 1) - neighbour(differences, 0);
+      hidden = neighbour(hidden, 1).logical_or(neighbour(hidden, 0));
+      const auto n = static_cast<double>(order);
+      gain *= (4 * n - 2) / n;  // binomial(2n, n) over the one before
+    }
+  const at::Tensor seen =
+      hidden.all().item<bool>() ? differences.flatten() : differences.masked_select(hidden.logical_not());
+  const double typical = 1.4826 * seen.abs().median().item<double>();
+  return (typical > 0 ? typical : seen.square().mean().sqrt().item<double>()) / std::sqrt(gain);
+}
+
+BeamEstimate estimate_beam(const at::Tensor& map, const at::Tensor& missing) {
+  constexpr std::int64_t kLeast = 32;
+  at::Tensor lr = well_observed(map, missing);
+  // A hole in the middle of a small map: filled, it disturbs less than half a map would.
+  if (std::min(lr.size(0), lr.size(1)) < kLeast && missing.defined() &&
+      missing.to(at::kFloat).mean().item<float>() < 0.05f)
+    lr = map;
+  if (std::min(lr.size(0), lr.size(1)) < kLeast)
     return {std::nullopt, "the map is too small to show where its power spectrum rolls off"};
   const Rings r = ring_power(lr);
-  const double floor = std::pow(estimate_noise(lr), 2);
+  const double floor = power_beyond(r, 0.4);
   double best = 1e300, best_fwhm = 0, without = 1e300;
   for (double fwhm = 0; fwhm <= 6.0001; fwhm += 0.1)
     for (double slope = 2.2; slope <= 3.6001; slope += 0.1)

@@ -5,11 +5,13 @@
 
 #include "base/clock.h"
 #include "base/errors.h"
+#include "base/log.h"
 #include "enhance/estimate.h"
 #include "fits/header_beam.h"
 #include "fits/image.h"
 #include "fits/mask.h"
 #include "fits/units.h"
+#include "fits/wcs_check.h"
 #include "kernels/normal_noise.h"
 #include "sky/angle.h"
 #include "sky/beam.h"
@@ -51,6 +53,19 @@ double own_beam(const Map& truth) {
   if (const auto arcsec = truth.image.header.get<double>("BEAMHR")) return *arcsec / truth.pixel_arcsec;
   if (const auto beam = fits::header_resolution(truth.image.header)) return beam->fwhm_arcsec() / truth.pixel_arcsec;
   return 0;
+}
+
+/// Two maps of a pair that do not lie on one sky or are not in one unit.
+void warn_of_another_sky(const fits::Image& lr, const fits::Image& truth, std::int64_t factor) {
+  const auto unit = [](const fits::Image& image) { return image.header.get<std::string>("BUNIT").value_or(""); };
+  if (unit(lr) != unit(truth))
+    log::warning(lr.path + " is in '" + unit(lr) + "', " + truth.path + " in '" + unit(truth) + "'");
+  const auto s = static_cast<double>(factor);
+  const fits::WcsCheck check =
+      fits::compare_wcs(lr.header, truth.header, lr.width, lr.height, s, s, 0, 0, lr.axis_x, lr.axis_y);
+  if (check.usable && !check.ok(0.1))
+    log::warning(lr.path + " and " + truth.path + " differ in their sky positions by up to " +
+                 std::to_string(check.max_distance_px) + " pixels of the latter");
 }
 
 }  // namespace
@@ -117,6 +132,7 @@ MapToEvaluate paired_case(const std::string& lr_path, const std::string& truth_p
       truth.pixels.size(1) != c.factor * lr.pixels.size(1))
     throw Error(ExitCode::bad_data, truth_path + " is not a whole multiple of " + lr_path + " in size",
                 "cut both to the same sky first");
+  warn_of_another_sky(lr.image, truth.image, c.factor);
   c.beam_hr = own_beam(truth);
   const auto beam = fits::header_resolution(lr.image.header);
   if (!beam) return out;
@@ -168,8 +184,10 @@ std::vector<NamedMethod> model_methods(const std::vector<std::string>& names, Mo
   const double usual = model.trained.usual_beam;
   const auto run = [&model, usual](const metrics::Case& c, const EnhanceOptions& o) {
     if (c.factor != model.factor)
-      throw Error(ExitCode::usage, "Model " + model.name + " upscales by " + std::to_string(model.factor) +
-                                       ", the map asks for " + std::to_string(c.factor));
+      throw Error(ExitCode::usage,
+                  "Model " + model.name + " upscales by " + std::to_string(model.factor) + ", the map asks for " +
+                      std::to_string(c.factor),
+                  "give maps whose sizes differ by that factor, or --methods without the model's");
     return enhance_map(observation_of(c, usual), at::zeros(c.lr.sizes(), at::kBool), model, o);
   };
   // The last ensemble, so that sample and mean of one map cost one.

@@ -13,20 +13,28 @@ namespace {
 /// Guards divisions. Far below any map's numbers in any unit (1 Jy is 1e-26 W/m2/Hz), and its square is still a number.
 constexpr double kSmallest = 1e-100;
 
-/// A map without contrast has no scale of its own; any positive one serves.
-metrics::Transform transform_of(const at::Tensor& lr) {
-  metrics::Transform t = metrics::Transform::of(lr);
-  if (!(t.a > 1e-12 * std::abs(t.m))) t.a = std::max(1e-6 * std::abs(t.m), kSmallest);
-  return t;
+/// Standard deviation, the thousandth of pixels farthest from the middle left out.
+double spread_of(const at::Tensor& lr, double middle) {
+  const at::Tensor distance = (lr - middle).abs().flatten();
+  const std::int64_t n = distance.numel(), kept = std::max<std::int64_t>(1, n - std::max<std::int64_t>(1, n / 1000));
+  const at::Tensor limit = std::get<0>(distance.kthvalue(kept));
+  return lr.flatten().masked_select(distance <= limit).std(0, false).item<double>();
 }
 
 /// Noise for the Wiener filter: at least 1e-4 of the map's standard deviation, so that noiseless maps are well posed.
-double filter_noise(const Observation& o) {
-  const double spread = o.lr.std(false).item<double>();
-  return std::max({o.noise, 1e-4 * spread, kSmallest});
+double filter_noise(const Observation& o, double middle) {
+  return std::max({o.noise, 1e-4 * spread_of(o.lr, middle), kSmallest});
 }
 
 }  // namespace
+
+metrics::Transform transform_of(const at::Tensor& lr) {
+  metrics::Transform t = metrics::Transform::of(lr);
+  const double robust = 1.4826 * (lr - t.m).abs().median().item<double>(), spread = spread_of(lr, t.m);
+  if (t.a > 2 * robust && robust > 1e-3 * spread) t.a = robust;  // of() took the standard deviation
+  if (!(t.a > 1e-12 * std::abs(t.m))) t.a = std::max(1e-6 * std::abs(t.m), kSmallest);
+  return t;
+}
 
 nlohmann::json ResidualScale::to_json() const { return c; }
 
@@ -54,7 +62,7 @@ Prepared prepare(const Observation& o, const ResidualScale& residual_scale) {
   const std::int64_t s = o.sampling.factor;
   Prepared p;
   p.transform = transform_of(o.lr);
-  const double ratio = fit_prior_to_noise(o.lr, filter_noise(o), o.sampling);
+  const double ratio = fit_prior_to_noise(o.lr, filter_noise(o, p.transform.m), o.sampling);
   const at::Tensor normalised = ((o.lr - p.transform.m) / p.transform.a).to(at::kFloat);
   p.base = wiener_upsample(normalised, wiener_filter(ratio, o.sampling), s).asinh();
 

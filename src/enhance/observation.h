@@ -39,6 +39,10 @@ struct ResidualScale {
 /// L = log10(SNR) - 2, K = beam_in in low-resolution pixels - 1, h = beam_out - 2.3 (block mode: L = 2, K = -1).
 std::array<double, kScaleFeatures> scale_features(const Observation& observation, const metrics::Transform& transform);
 
+/// T of a map: metrics::Transform::of, but a few pixels that outshine all others do not decide the scale; a map without
+/// contrast gets any positive one.
+metrics::Transform transform_of(const at::Tensor& lr);
+
 /// What sampler and trainer need of an observation.
 struct Prepared {
   metrics::Transform transform;

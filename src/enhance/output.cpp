@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "base/errors.h"
 #include "base/signals.h"
 #include "base/version.h"
 #include "enhance/quicklook.h"
@@ -111,6 +112,36 @@ fits::Pixels view(const at::Tensor& map) {
   return std::span<const float>(map.data_ptr<float>(), n);
 }
 
+/// SRBMAJ, and BMAJ where it is the resolution: not where it defines the unit and values were not converted.
+void state_beam(fits::Header& h, const Decisions& d) {
+  if (d.beam_out_arcsec <= 0) return;
+  double resolution = d.beam_out_arcsec;
+  if (d.block_mode) {  // what was blurred before it was binned stays so
+    try {
+      if (const auto own = fits::header_resolution(h)) resolution = std::max(resolution, own->fwhm_arcsec());
+    } catch (const Error&) {  // a BMAJ that is none, which --beam none passed over
+    }
+  } else {
+    const double degrees = d.beam_in_arcsec / 3600;
+    const bool unit_beam = d.unit.unit_class == fits::UnitClass::per_beam && d.beam_factor == 1.0,
+               stated = h.has("BMAJ");
+    if (!unit_beam) fits::set_beam(h, {resolution, resolution, 0, "enhanced"});
+    if (d.beam_source != "header" && (!unit_beam || !stated)) {
+      h.set(unit_beam ? "BMAJ" : "OBMAJ", degrees, "[deg] beam of the input: " + d.beam_source);
+      h.set(unit_beam ? "BMIN" : "OBMIN", degrees, "[deg]");
+      h.set(unit_beam ? "BPA" : "OBPA", 0.0, "[deg]");
+    }
+  }
+  h.set("SRBMAJ", resolution / 3600, "[deg] resolution of the output (FWHM)");
+}
+
+/// Of a map as it will be written, where there are data.
+void require_finite(const at::Tensor& map, const at::Tensor& missing) {
+  if (!map.defined() || map.masked_fill(missing, 0).isfinite().all().item<bool>()) return;
+  throw Error(ExitCode::bad_data, "The map's values span more than 32-bit floats hold: some results are not finite",
+              "divide the map by a constant, or set absurd pixels to NaN");
+}
+
 }  // namespace
 
 OutputHeader output_header(const fits::Image& image, const Decisions& d, std::int64_t factor, bool drop_distortion) {
@@ -122,14 +153,7 @@ OutputHeader output_header(const fits::Image& image, const Decisions& d, std::in
   options.drop_distortion = drop_distortion;
   out.warnings = fits::scale_header(out.output, s, s, options).warnings;
   fits::scale_header(out.input, 1, 1, options);
-  if (d.beam_out_arcsec > 0) {
-    // BMAJ is the resolution, except where it defines the unit and values were not converted.
-    if (d.beam_factor != 1.0 || (!d.block_mode && d.unit.unit_class != fits::UnitClass::per_beam))
-      fits::set_beam(out.output, {d.beam_out_arcsec, d.beam_out_arcsec, 0, "enhanced"});
-    out.output.set(
-        "SRBMAJ", d.beam_out_arcsec / 3600,
-        d.block_mode ? "[deg] resolution the model works at (FWHM)" : "[deg] resolution of the output (FWHM)");
-  }
+  state_beam(out.output, d);
   out.output.rename("NOISE", "ONOISE");  // of the input's pixels
   out.wcs =
       // Against the input as it now counts: without a distortion that was dropped.
@@ -149,6 +173,8 @@ OutputPlane output_plane(const Decisions& d, const Enhanced& e, const Ood& ood, 
   const at::ScalarType type = options.as_double ? at::kDouble : at::kFloat;
   const at::Tensor missing = enlarged(d.missing, d.observation.sampling.factor);
   const auto written = [&](const at::Tensor& map) { return map.defined() ? without_data(map, missing).to(type) : map; };
+  for (const at::Tensor& map : {e.mean, e.std, e.members})
+    if (map.defined()) require_finite(map.to(type), missing);
   OutputPlane p;
   p.flux_error = flux_error_of(e.mean.to(type), d, e.transform);
   p.mean = written(e.mean);

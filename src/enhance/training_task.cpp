@@ -51,7 +51,7 @@ DenoisingTask::DenoisingTask(const DenoisingOptions& options, const at::Device& 
   if (options.init.empty()) {
     network_ = std::make_unique<diffusion::EdmNetwork>(options.network, options.seed, device, dtype);
   } else {
-    network_ = load_model(options.init, device, dtype).network;
+    network_ = load_model(find_model(options.init, options.fields.factor), device, dtype).network;
   }
   check(options, *network_);
   network_->after_update();

@@ -170,6 +170,21 @@ void select_plane(Header& header, const Image& image) {
   }
 }
 
+/// BSCALE, BZERO and BLANK that CFITSIO passes over without a word though they stand there.
+void require_sane_scaling(const Header& header, int bitpix, const std::string& where) {
+  for (const char* key : {"BSCALE", "BZERO", "BLANK"}) {
+    const auto at = header.find(key);
+    const bool blank = std::string_view(key) == "BLANK";
+    if (!at || (blank && bitpix < 0)) continue;  // for floats BLANK has no meaning
+    const Card& card = header.cards()[*at];
+    const bool whole = card.value_text().find_first_not_of("+-0123456789") == std::string::npos;
+    if (blank ? card.integer() && whole : card.number() && (key[1] != 'S' || *card.number() != 0.0)) continue;
+    throw Error(ExitCode::bad_data,
+                where + ": " + key + " = " + card.value_text() + " makes no sense: the pixels' values are unknown",
+                blank ? "write a whole number, or remove the card" : "correct the card");
+  }
+}
+
 void find_image_axes(Image& image) {
   double total = 1.0;
   for (const std::int64_t n : image.axes) total *= static_cast<double>(n);
@@ -252,6 +267,7 @@ Image read_image(const std::string& name, const ReadOptions& options) {
   image.header = read_header(file, &image.warnings);
   image.hdu_name = image.header.get<std::string>("EXTNAME").value_or("");
   const std::string where = name + ", HDU " + std::to_string(image.hdu_number);
+  require_sane_scaling(image.header, image.bitpix, where);
   find_image_axes(image);
   if (options.plane < 0 || options.plane > image.planes) {
     throw Error(ExitCode::usage,
@@ -260,7 +276,7 @@ Image read_image(const std::string& name, const ReadOptions& options) {
   }
   if (image.planes > 1 && options.plane == 0) {
     throw Error(ExitCode::bad_data, where + " is a cube of " + std::to_string(image.planes) + " planes",
-                "give --plane N or --all-planes");
+                "give --plane N (enhance and degrade also take --all-planes)");
   }
   image.plane = std::max<std::int64_t>(options.plane, 1);
   if (image.planes > 1 && !options.whole_cube) select_plane(image.header, image);

@@ -165,7 +165,7 @@ Outcome run_training(Task& task, device::Device& device, const dist::World& worl
   }
   if (!options.config.empty()) write_text(out / "config.toml", options.config, true);
   RecordFile records(out / "train.jsonl", run.step());
-  Progress progress("training", std::max<std::int64_t>(options.steps - run.step(), 0), "steps");
+  std::optional<Progress> progress;  // begins with the first step: its set-up says nothing of the rate
   double last_checkpoint = started, record_start = steady_seconds(), data_seconds = 0;
   std::int64_t recorded = run.step(), saved = run.step() > 0 ? run.step() : -1;
   at::Tensor loss_sum = at::zeros({}, at::TensorOptions(device.torch_device()).dtype(at::kDouble)), norm;
@@ -188,10 +188,11 @@ Outcome run_training(Task& task, device::Device& device, const dist::World& worl
       return Outcome::stopped;
     }
     data_seconds += steady_seconds() - before;
+    if (!progress) progress.emplace("training", options.steps - run.step(), "steps");
     const auto [loss, gradient_norm] = run.advance(device);
     loss_sum += loss;
     norm = gradient_norm;
-    progress.advance();
+    progress->advance();
     if (run.step() % options.record_steps == 0 || run.step() == options.steps) {
       const double n = static_cast<double>(run.step() - recorded), seconds = steady_seconds() - record_start;
       Record r{run.step(),

@@ -32,6 +32,7 @@ struct Verb {
   std::vector<std::string> pair;
   std::vector<std::int64_t> widths = {32, 64};
   std::vector<double> levels;
+  std::vector<double> span = {1, 2};
 
   Options options{"cirrus enhance", "Sharpen a map."};
   RunOptions run;
@@ -58,6 +59,7 @@ struct Verb {
     options.add("pair", pair, "two maps").words(2).flag_only();
     options.add("network.widths", widths, "channels by level").range(1);
     options.add("network.deep.levels", levels, "levels");
+    options.add("span", span, "two limits").interval();
     add_run_options(options, run);
   }
   bool parse(std::vector<std::string> words) { return options.parse({std::move(words), nullptr}); }
@@ -253,6 +255,15 @@ BOOST_AUTO_TEST_CASE(configuration_errors_are_78_and_name_file_and_line) {
   file_fails("seed = 2020-01-01\n", "1: seed = ...: not a value Cirrus can read");
   file_fails("seed = 1\nseed = \n", "2: not valid TOML");
   fails(ExitCode::no_input, {"--config", (folder / "none.toml").string()}, "none.toml");
+}
+
+BOOST_AUTO_TEST_CASE(lists_have_the_length_and_order_they_need) {
+  for (const char* value : {"5", "[5]", "[]", "[1, 2, 3]"})
+    fails(ExitCode::config, {"--set", std::string("span=") + value}, "needs 2 values");
+  fails(ExitCode::config, {"--set", "span=[2, 1]"}, "smaller");
+  fails(ExitCode::usage, {"--span", "2", "1"}, "smaller");
+  Verb verb;
+  BOOST_TEST(verb.parse({"--set", "span=[2, 2]"}));
 }
 
 BOOST_AUTO_TEST_CASE(environment_and_set_are_78_and_say_so) {

@@ -90,6 +90,12 @@ BOOST_FIXTURE_TEST_CASE(files_that_are_no_maps, Hostile) {
   fails(65, {"/dev/zero"}, "/dev/zero");
   make_map("magnitudes.fits", 8, 8, "BUNIT   = 'mag/arcsec^2'\n");
   fails(65, {"magnitudes.fits"}, "magnitudes.fits");
+  // float32 ends at 3.4e38: a block mean there has brighter pixels in it.
+  std::vector<float> bright(64, 1e37F);
+  bright[27] = 3.3e38F;
+  const fits::OutputHdu edge{"", {}, std::span<const float>(bright), {8, 8}};
+  fits::write_images(at("edge.fits").string(), {&edge, 1}, {});
+  fails(65, {"edge.fits", "--beam", "none", "--no-consistency", "--members", "8"}, "not finite");
   make_map("wide.fits", 8, 8, "BMAJ    = 0.0\n");
   fails(65, {"wide.fits"}, "wide.fits: BMAJ = 0.0");
   fails(66, {"absent.fits"}, "absent.fits");

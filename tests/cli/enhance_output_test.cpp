@@ -127,6 +127,28 @@ BOOST_FIXTURE_TEST_CASE(what_reads_an_output_finds_its_resolution_and_no_noise_o
   }
 }
 
+BOOST_FIXTURE_TEST_CASE(the_beam_that_was_used_is_in_the_header_whoever_told_it, Folder) {
+  make_map("bare.fits", 24, 24);
+  done({"bare.fits", "--beam", "24", "--noise", "0.1", "--no-png"});
+  const fits::Header told = image("bare_x4.fits").header;
+  BOOST_TEST(told.get<double>("OBMAJ").value() == 24.0 / 3600, boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(told.get<double>("BMAJ").value() == told.get<double>("SRBMAJ").value());
+  make_map("jy.fits", 24, 24, "BUNIT   = 'Jy/beam'\n");  // the beam that is told is the unit's
+  done({"jy.fits", "--beam", "24", "--noise", "0.1", "--no-png"});
+  BOOST_TEST(image("jy_x4.fits").header.get<double>("BMAJ").value() == 24.0 / 3600, boost::test_tools::tolerance(1e-9));
+  // Block mode makes nothing sharper than a beam that was there before the pixels.
+  make_map("blurred.fits", 24, 24, "BUNIT   = 'K'\nBMAJ    = 0.0075\nBMIN    = 0.0075\n");
+  done({"blurred.fits", "--beam", "none", "--no-png"});
+  const fits::Header block = image("blurred_x4.fits").header;
+  BOOST_TEST(block.get<double>("SRBMAJ").value() == 0.0075, boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(block.get<double>("BMAJ").value() == 0.0075);
+  const Outcome low = run("cirrus-data", {"degrade", "blurred_x4.fits", "-o", "low.fits"}, settings);
+  BOOST_TEST_REQUIRE(low.code == 0, low.err);
+  for (const char* key : {"SRSCALE", "SRMODE", "SRFLUX", "SRWCSOK"})
+    BOOST_TEST(!image("low.fits").header.has(key), key);
+  for (const char* key : {"SRVERS", "SRMODEL", "SRBMAJ"}) BOOST_TEST(image("low.fits").header.has(key), key);
+}
+
 BOOST_FIXTURE_TEST_CASE(one_evaluation_has_no_ensemble_to_write, Folder) {
   done({"map.fits", "--beam", "none", "--sampler", "mean", "--save-members"});
   BOOST_TEST(hdu_names(at("map_x4.fits").string()) == (std::vector<std::string>{"PRIMARY", "RESIDUAL", "MASK"}),
@@ -188,6 +210,18 @@ BOOST_FIXTURE_TEST_CASE(output_is_float32_or_float64_or_compressed_without_loss,
 BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(enhance_cubes)
+
+BOOST_FIXTURE_TEST_CASE(planes_have_noise_of_their_own, Folder) {
+  const std::vector<float> flat(2 * 16 * 16, 1.0F);
+  std::vector<float> pixels = flat;
+  for (std::size_t i = 0; i < pixels.size(); ++i)
+    pixels[i] += static_cast<float>(std::sin(0.9 * static_cast<double>(i % 256)));
+  const fits::OutputHdu hdu{"", fits::Header::from_lines("BUNIT   = 'K'"), std::span<const float>(pixels), {16, 16, 2}};
+  fits::write_images(at("twins.fits").string(), {&hdu, 1}, {});
+  done({"twins.fits", "--beam", "none", "--all-planes", "--no-png"});
+  BOOST_TEST(largest_difference(image("twins_x4.fits", "SAMPLE", 1).pixels,
+                                image("twins_x4.fits", "SAMPLE", 2).pixels) > 0.01);
+}
 
 BOOST_FIXTURE_TEST_CASE(all_planes_are_enhanced_and_each_equals_the_plane_alone, Folder) {
   make_map("cube.fits", 12, 10,

@@ -10,22 +10,16 @@
 #include "metrics/fields.h"
 #include "sky/beam.h"
 #include "sky/degrade.h"
+#include "tests/enhance/seen_map.h"
 #include "tests/enhance/tiny_model.h"
 
 using namespace cirrus;
 using namespace cirrus::enhance;
 using tests::largest;
+using tests::seen_through;
 using tests::white_noise;
 
 namespace {
-
-/// A sky seen through a beam of `fwhm` of its own pixels, then pixels, then noise over the map's robust sigma.
-at::Tensor seen_through(double fwhm, double noise, std::uint64_t seed, std::int64_t side = 128) {
-  const at::Tensor sky = tests::dust_sky(seed, 4 * side);
-  const at::Tensor map =
-      sky::Degradation(4 * side, 4 * side, sky::Beam{4 * fwhm}.difference(sky::Beam{2.3}).sigma(), 4).apply(sky);
-  return map + noise * metrics::Transform::of(map).a * white_noise({side, side}, seed + 50);
-}
 
 /// A map of 10" pixels.
 fits::Image image_of(const at::Tensor& map, const std::string& cards = "") {
@@ -61,47 +55,6 @@ std::string refusal(const fits::Image& image, const ObservationChoice& choice, E
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(estimates)
-
-BOOST_AUTO_TEST_CASE(white_noise_of_a_map_is_found_within_a_fifth) {
-  for (const double fwhm : {2.3, 3.0}) {
-    for (const double noise : {0.01, 0.1, 0.5}) {
-      const at::Tensor clean = seen_through(fwhm, 0, 21), map = seen_through(fwhm, noise, 21);
-      const double truth = noise * metrics::Transform::of(clean).a;
-      BOOST_TEST(estimate_noise(map) == truth, boost::test_tools::tolerance(0.2));
-      BOOST_TEST(estimate_noise(5 * map + 1000) == 5 * estimate_noise(map), boost::test_tools::tolerance(1e-6));
-    }
-  }
-  BOOST_TEST(estimate_noise(at::full({32, 32}, 4.0, at::kDouble)) < 1e-100);
-}
-
-BOOST_AUTO_TEST_CASE(a_beam_is_found_within_fifteen_per_cent_or_not_told) {
-  int told = 0;
-  for (const double fwhm : {2.0, 2.5, 3.0, 4.0}) {
-    for (const std::uint64_t seed : {31, 32, 33}) {
-      const BeamEstimate estimate = estimate_beam(seen_through(fwhm, 0.02, seed));
-      BOOST_TEST_MESSAGE("beam of " << fwhm << " pixels: " << estimate.reason);
-      BOOST_TEST(!estimate.reason.empty());
-      if (!estimate.fwhm) continue;
-      ++told;
-      BOOST_TEST(*estimate.fwhm == fwhm, boost::test_tools::tolerance(0.15));
-    }
-  }
-  BOOST_TEST(told >= 9);  // of 12
-}
-
-BOOST_AUTO_TEST_CASE(no_beam_is_seen_where_there_is_none) {
-  const at::Tensor sharp = tests::block_mean(tests::dust_sky(41, 512), 4);
-  BOOST_TEST(!estimate_beam(sharp).fwhm.has_value());
-  BOOST_TEST(!estimate_beam(white_noise({128, 128}, 42)).fwhm.has_value());
-  BOOST_TEST(!estimate_beam(at::full({64, 64}, 1.0, at::kDouble)).fwhm.has_value());
-  const BeamEstimate small = estimate_beam(white_noise({16, 200}, 43));
-  BOOST_TEST(!small.fwhm.has_value());
-  BOOST_TEST(says(small.reason, "too small"));
-}
-
-BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(beam_decisions)
 
@@ -154,6 +107,21 @@ BOOST_AUTO_TEST_CASE(cards_that_make_no_sense_are_told_not_passed_over) {
   const Decisions told = decide(image_of(map, "BMAJ    = 0.00694\nNOISE   = 0.02\n"), {});
   BOOST_TEST(!warns(told, "NOISE"));
   BOOST_TEST(!warns(told, "ESTIMATED"));
+}
+
+BOOST_AUTO_TEST_CASE(a_hot_pixel_is_told_and_does_not_set_the_scale) {
+  const at::Tensor map = seen_through(2.5, 0.02, 31, 64);
+  const metrics::Transform before = transform_of(map);
+  for (const double value : {1e4, 1e6, 1e9}) {
+    const at::Tensor hot = map.clone();
+    hot[20][30] = value * before.a;
+    BOOST_TEST(transform_of(hot).a == before.a, boost::test_tools::tolerance(0.01));
+    ObservationChoice choice;
+    choice.beam = "none";
+    BOOST_TEST(warns(decide(image_of(hot), choice), "(31, 21)"));
+    choice.beam = "none";
+    BOOST_TEST(!warns(decide(image_of(map), choice), "outshine"));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(values_that_32_bit_floats_cannot_hold_are_refused) {

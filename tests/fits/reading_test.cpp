@@ -150,6 +150,20 @@ BOOST_AUTO_TEST_CASE(scaling_and_blanks_of_integers) {
   BOOST_TEST(image.pixels[4] == 100.0 - 16384.0);
 }
 
+BOOST_AUTO_TEST_CASE(scaling_that_makes_no_sense_is_refused_by_name) {
+  const Scratch scratch;
+  for (const std::string card : {"BSCALE  = 'two'", "BSCALE  = NaN", "BSCALE  = 0.0", "BZERO   = 'none'",
+                                 "BLANK   = 'abc'", "BLANK   = -1.0", "BSCALE  =", "BLANK   ="}) {
+    write_raw(scratch / "int.fits", kImage3x2 + card + "\n", big_endian<std::int16_t>({0, 1, -1, 200, -32768, 32767}));
+    std::string message;
+    BOOST_TEST(exit_code_of([&] { read_image(scratch / "int.fits"); }, &message) == ExitCode::bad_data, card);
+    BOOST_TEST(message.find(card.substr(0, 5)) != std::string::npos, message);
+  }
+  write_raw(scratch / "int.fits", kImage3x2 + "BSCALE  = 1\nBZERO   = 0\n",
+            big_endian<std::int16_t>({0, 1, 2, 3, 4, 5}));
+  BOOST_TEST(read_image(scratch / "int.fits").pixels[5] == 5.0);
+}
+
 BOOST_AUTO_TEST_CASE(nan_and_infinity_have_no_value) {
   const Scratch scratch;
   const float inf = std::numeric_limits<float>::infinity();

@@ -213,6 +213,22 @@ BOOST_AUTO_TEST_CASE(a_damaged_checkpoint_costs_only_the_steps_since_the_one_bef
   BOOST_TEST((checkpoints(folder.path()) == std::vector<std::string>{"step-00000008", "step-00000010"}));
 }
 
+BOOST_AUTO_TEST_CASE(a_run_whose_checkpoints_are_all_damaged_is_not_overwritten) {
+  const ScratchFolder folder;
+  QuadraticTask task, again;
+  train_in(task, folder.path(), options(6));
+  put(folder / "checkpoints" / "step-00000006" / "rank-00000.safetensors", "damaged");
+  const std::string model = contents(folder / "model.safetensors");
+  BOOST_TEST(exit_code_of([&] { train_in(again, folder.path(), options(6), true); }) == ExitCode::bad_data);
+  BOOST_TEST(again.updates == 0);
+  BOOST_TEST((contents(folder / "model.safetensors") == model));
+  BOOST_TEST((checkpoints(folder.path()) == std::vector<std::string>{"step-00000006"}));
+  // One that was cut off while it was written is none: a first checkpoint of a killed run.
+  fs::remove(folder / "checkpoints" / "step-00000006" / "manifest.json");
+  train_in(again, folder.path(), options(6), true);
+  BOOST_TEST(again.updates == 6);
+}
+
 BOOST_AUTO_TEST_CASE(a_finished_run_whose_model_was_not_written_writes_it_on_resume) {
   const ScratchFolder folder;
   QuadraticTask task, again;
