@@ -52,7 +52,9 @@ BOOST_FIXTURE_TEST_CASE(each_kind_of_failure_has_its_code_and_says_what_to_do, F
   fails(73, {"degrade", "map.fits", "-o", "map.fits", "--overwrite"}, "input");
   fails(73, {"degrade", "map.fits", "-o", "nowhere/x.fits"}, "nowhere");
   fails(73, {"degrade", "map.fits", "-o", "folder"}, "folder");
-  fails(73, {"quicklook", "map.fits", "-o", "text.fits"}, "--overwrite");
+  put(scratch / "there.png", "a picture");
+  fails(73, {"quicklook", "map.fits", "-o", "there.png"}, "--overwrite");
+  fails(64, {"quicklook", "map.fits", "-o", "picture.jpg"}, "PNG");
   fails(78, {"degrade", "map.fits", "--config", "bad.toml"},
         "bad.toml, line 2: unknown key factr (did you mean factor?)");
   fails(78, {"degrade", "map.fits", "--set", "nois=1"}, "did you mean noise?");

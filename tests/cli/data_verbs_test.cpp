@@ -249,6 +249,8 @@ BOOST_FIXTURE_TEST_CASE(noise_and_stripes_have_the_rms_asked_for_and_are_recorde
 }
 
 BOOST_FIXTURE_TEST_CASE(missing_pixels_stay_missing_and_spread_no_further, Folder) {
+  make_map("nothing.fits", 16, 16, "K", [](auto, auto) { return NAN; });
+  BOOST_TEST(data({"degrade", "nothing.fits"}).code == 65);
   make_map("gaps.fits", 16, 16, "K", [](auto x, auto y) {
     return x < 4 && y < 4 ? NAN : x == 5 && y == 5 ? NAN : 3.0;
   });
