@@ -101,8 +101,11 @@ int run_program(const Program& program, int argc, const char* const* argv) {
   log::set_speaking(launcher_rank() == 0);
   try {
     const int code = run_words(program, words);
+    errno = 0;
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-      return report(ExitCode::io, std::string("cannot write the results to stdout: ") + std::strerror(errno), false);
+      // What failed may have failed long ago, and its reason is gone.
+      const std::string why = errno != 0 ? std::strerror(errno) : "an earlier write failed";
+      return report(ExitCode::io, "cannot write the results to stdout: " + why, false);
     }
     return code;
   } catch (const Error& error) {
