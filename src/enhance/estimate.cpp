@@ -135,7 +135,7 @@ double estimate_noise(const at::Tensor& lr, const at::Tensor& missing) {
   at::Tensor differences = lr, hidden = missing.defined() ? missing : at::zeros(lr.sizes(), at::kBool);
   double gain = 1;  // squared, of white noise
   for (int axis = 0; axis < 2; ++axis)
-    for (std::int64_t order = 1; order <= 4 && differences.size(axis) > 1; ++order) {
+    for (std::int64_t order = 1; order <= 3 && differences.size(axis) > 1; ++order) {
       const auto neighbour = [&](const at::Tensor& map, std::int64_t from) {
         return map.narrow(axis, from, map.size(axis) - 1);
       };

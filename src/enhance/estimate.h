@@ -8,10 +8,12 @@
 
 namespace cirrus::enhance {
 
-/// Sigma of white noise a pixel: 1.4826 times the median of |fourth differences along both axes|, over their gain. They
+/// Sigma of white noise a pixel: 1.4826 times the median of |third differences along both axes|, over their gain. They
 /// see little but the highest frequencies, where a beam of two pixels has removed the sky, and the median passes over
-/// the places where it has not. lr: [h, w] float64, finite; missing: [h, w] bool, pixels that were filled and do not
-/// count. An upper limit where the beam is smaller than two pixels.
+/// the places where it has not. Higher orders would see less sky, lower ones more of noise that neighbours share; third
+/// gave the smallest errors of the enhanced map over fields with either kind of noise. lr: [h, w] float64, finite;
+/// missing: [h, w] bool, pixels that were filled and do not count. An upper limit where the beam is smaller than two
+/// pixels.
 double estimate_noise(const at::Tensor& lr, const at::Tensor& missing = {});
 
 struct BeamEstimate {
