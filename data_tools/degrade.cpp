@@ -73,8 +73,7 @@ double input_beam(const DegradeFlags& flags, const fits::Header& header, const s
       log::warning(name + ": no beam in the header; the map is taken as unconvolved (--beam-in tells otherwise)");
     return 0;
   }
-  if (std::abs(beam->major_arcsec / beam->minor_arcsec - 1) > 0.05)
-    log::warning(name + ": its elliptical beam is taken as a circle of equal area");
+  if (beam->is_elliptical()) log::warning(name + ": its elliptical beam is taken as a circle of equal area");
   return beam->fwhm_arcsec();
 }
 
@@ -209,7 +208,7 @@ int degrade(const Arguments& arguments) {
                          .whole_cube = flags.all_planes};
   fits::Image image = fits::read_image(name, read);
   for (const std::string& warning : image.warnings) log::warning(name + ": " + warning);
-  if (planes == 1 && std::none_of(image.pixels.begin(), image.pixels.end(), [](double v) { return std::isfinite(v); }))
+  if (planes == 1 && fits::is_blank(image))
     throw Error(ExitCode::bad_data, name + ": no pixel of the image has a value (all are NaN or blank)",
                 "choose another HDU or plane");
   const Plan plan = with_file_name(name, [&] { return make_plan(flags, image); });

@@ -144,10 +144,10 @@ int enhance(const Arguments& arguments) {
     try {
       results.push_back(run_enhance_job(jobs[i], f, run, context));
     } catch (const Error& e) {
-      const std::string rest = i + 1 < jobs.size() ? std::to_string(jobs.size() - i - 1) + " further maps" : "";
-      if (jobs.size() > 1 && e.code() != ExitCode::bad_data && !rest.empty())
-        throw Error(e.code(), std::string(e.what()) + "; not begun: " + rest);
-      if (jobs.size() == 1 || e.code() != ExitCode::bad_data) throw;
+      const std::size_t rest = jobs.size() - i - 1;
+      if (e.code() != ExitCode::bad_data && rest > 0)
+        throw Error(e.code(), std::string(e.what()) + "; not begun: " + std::to_string(rest) + " further maps");
+      if (e.code() != ExitCode::bad_data || jobs.size() == 1) throw;
       log::error(e.what());  // a bad map is no reason to leave the others
       failed += (failed.empty() ? "" : ", ") + jobs[i].input;
       code = static_cast<int>(e.code());

@@ -49,10 +49,6 @@ nlohmann::json number_or_null(const std::optional<double>& value) {
   return value ? nlohmann::json(*value) : nlohmann::json();
 }
 
-bool is_blank(const fits::Image& image) {
-  return std::all_of(image.pixels.begin(), image.pixels.end(), [](double v) { return std::isnan(v); });
-}
-
 /// One input being enhanced.
 class Run {
 public:
@@ -91,7 +87,7 @@ private:
     std::string picture;
     for (std::int64_t p = 1; p <= planes; ++p) {
       const fits::Image image = p == 1 ? first : read(p);
-      if (planes > 1 && is_blank(image) && (decisions || p < planes)) {
+      if (planes > 1 && fits::is_blank(image) && (decisions || p < planes)) {
         warn("plane " + std::to_string(p) + " holds no data and stays empty");
         done.push_back(enhance::blank_plane(image.height, image.width));
         continue;
@@ -213,8 +209,7 @@ private:
 
   nlohmann::json estimate(const enhance::Decisions& d, std::span<const enhance::OutputPlane> planes,
                           std::int64_t count) const {
-    const double window_pixels = static_cast<double>(layout_.tiles() * layout_.rows.tile * layout_.columns.tile *
-                                                     members_ * evaluations_ * count);
+    const double window_pixels = static_cast<double>(layout_.window_pixels() * members_ * evaluations_ * count);
     const double work = static_cast<double>(count) * enhance::work_pixels(layout_, f_.options, d.observation.sampling);
     const double flops = window_pixels * context_.model.network->flops_per_pixel(),
                  memory = enhance::peak_memory_bytes(layout_, f_.options, d.observation.sampling);

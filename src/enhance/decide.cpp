@@ -32,11 +32,11 @@ void take_pixels(const fits::Image& image, Decisions& d) {
                 hdu_of(image) + ": an image of " + std::to_string(image.width) + " x " + std::to_string(image.height) +
                     " pixels is too small to enhance",
                 "at least " + std::to_string(kSmallest) + " pixels a side are needed");
-  std::vector<double> pixels = image.pixels;
-  const std::vector<std::uint8_t> invalid = fits::invalid_mask(pixels);
-  if (std::find(invalid.begin(), invalid.end(), 0) == invalid.end())
+  if (fits::is_blank(image))
     throw Error(ExitCode::bad_data, hdu_of(image) + ": no pixel of the image has a value (all are NaN or blank)",
                 "choose another HDU or plane");
+  std::vector<double> pixels = image.pixels;
+  const std::vector<std::uint8_t> invalid = fits::invalid_mask(pixels);
   d.missing = at::empty({image.height, image.width}, at::kBool);
   std::copy(invalid.begin(), invalid.end(), d.missing.data_ptr<bool>());
   fits::fill_invalid(pixels, image.width, image.height);
@@ -51,15 +51,15 @@ void take_pixels(const fits::Image& image, Decisions& d) {
 /// Pixels that no beam and no sky explains: far above the map, and above all of their neighbours together.
 void warn_of_hot_pixels(Decisions& d) {
   constexpr double kFar = 50, kAbove = 8;
-  const at::Tensor height = (d.observation.lr - transform_of(d.observation.lr).m).abs();
-  const double sigma = transform_of(d.observation.lr).a;
+  const metrics::Transform transform = transform_of(d.observation.lr);
+  const at::Tensor height = (d.observation.lr - transform.m).abs();
   const at::Tensor around = at::constant_pad_nd(height, {1, 1, 1, 1});
   at::Tensor neighbours = at::zeros_like(height);
   for (std::int64_t y = 0; y < 3; ++y)
     for (std::int64_t x = 0; x < 3; ++x)
       if (y != 1 || x != 1)
         neighbours = at::maximum(neighbours, around.narrow(0, y, height.size(0)).narrow(1, x, height.size(1)));
-  const at::Tensor hot = (height > kFar * sigma).logical_and(height > kAbove * neighbours).nonzero();
+  const at::Tensor hot = (height > kFar * transform.a).logical_and(height > kAbove * neighbours).nonzero();
   if (hot.size(0) == 0) return;
   const auto y = hot[0][0].item<std::int64_t>(), x = hot[0][1].item<std::int64_t>();
   d.warnings.push_back(std::to_string(hot.size(0)) +
@@ -132,7 +132,7 @@ double decide_beam(const fits::Image& image, const ObservationChoice& choice, De
     d.beam_source = "header";
     d.beam_in_arcsec = header->fwhm_arcsec();
     d.beam_reason = header->source + text(": FWHM %.6g arcsec", d.beam_in_arcsec);
-    if (std::abs(header->major_arcsec / header->minor_arcsec - 1) > 0.05)
+    if (header->is_elliptical())
       d.warnings.push_back(text("the beam is elliptical (%.4g x %.4g arcsec): a circular one of equal area is assumed",
                                 header->major_arcsec, header->minor_arcsec));
     fwhm = d.beam_in_arcsec / pixel_scale_for(image, d, "the header's beam");

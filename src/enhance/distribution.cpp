@@ -27,7 +27,7 @@ Ood check_distribution(const Decisions& d, const Model& model) {
   const Observation& o = d.observation;
   const metrics::Transform t = transform_of(o.lr);
   // The transform of a map most of whose pixels are equal takes the standard deviation instead: measured here anew.
-  const double robust = 1.4826 * (o.lr - t.m).abs().median().item<double>(), above = o.lr.max().item<double>() - t.m;
+  const double robust = metrics::Transform::robust(o.lr).a, above = o.lr.max().item<double>() - t.m;
   const double contrast = above <= 0 ? 0 : std::min(above / std::max(robust, 1e-12 * above), kLargestContrast);
   std::snprintf(text, sizeof(text),
                 "its brightest pixel lies %.4g robust sigmas above the median; training went to about %.4g", contrast,

@@ -183,7 +183,7 @@ std::int64_t solve_evaluations(const EnhanceOptions& o, const Sampling& sampling
 double work_pixels(const Layout& l, const EnhanceOptions& o, const Sampling& sampling) {
   const bool one = o.sampler.name == "mean";
   const auto evaluations = static_cast<double>(one ? 1 : o.members * diffusion::evaluations(o.sampler) + 1);
-  const double network = static_cast<double>(l.tiles() * l.rows.tile * l.columns.tile) * evaluations;
+  const double network = static_cast<double>(l.window_pixels()) * evaluations;
   const auto solves = static_cast<double>(solve_evaluations(o, sampling));
   if (solves == 0) return network;
   const double s = static_cast<double>(sampling.factor);

@@ -35,6 +35,7 @@ struct Layout {
   std::int64_t batch = 1;
   std::int64_t members_at_once = 1;
   std::int64_t tiles() const { return static_cast<std::int64_t>(rows.starts.size() * columns.starts.size()); }
+  std::int64_t window_pixels() const { return tiles() * rows.tile * columns.tile; }  ///< of one evaluation
 };
 /// Throws Error(usage) for a tile or overlap that cannot be.
 Layout plan_layout(std::int64_t lr_height, std::int64_t lr_width, std::int64_t factor,

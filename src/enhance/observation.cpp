@@ -29,9 +29,8 @@ double filter_noise(const Observation& o, double middle) {
 }  // namespace
 
 metrics::Transform transform_of(const at::Tensor& lr) {
-  metrics::Transform t = metrics::Transform::of(lr);
-  const double robust = 1.4826 * (lr - t.m).abs().median().item<double>(), spread = spread_of(lr, t.m);
-  if (t.a > 2 * robust && robust > 1e-3 * spread) t.a = robust;  // of() took the standard deviation
+  metrics::Transform t = metrics::Transform::robust(lr);
+  if (!(t.a > 1e-3 * spread_of(lr, t.m))) t = metrics::Transform::of(lr);
   if (!(t.a > 1e-12 * std::abs(t.m))) t.a = std::max(1e-6 * std::abs(t.m), kSmallest);
   return t;
 }

@@ -122,22 +122,18 @@ void state_beam(fits::Header& h, const Decisions& d) {
     } catch (const Error&) {  // a BMAJ that is none, which --beam none passed over
     }
   } else {
-    const double degrees = d.beam_in_arcsec / 3600;
-    const bool unit_beam = d.unit.unit_class == fits::UnitClass::per_beam && d.beam_factor == 1.0,
-               stated = h.has("BMAJ");
+    const bool unit_beam = d.unit.unit_class == fits::UnitClass::per_beam && d.beam_factor == 1.0;
+    // A beam that was told or estimated counts as the input's, and as its unit's where the header has none.
+    if (d.beam_source != "header" && !(unit_beam && h.has("BMAJ")))
+      fits::set_beam(h, {d.beam_in_arcsec, d.beam_in_arcsec, 0, d.beam_source});
     if (!unit_beam) fits::set_beam(h, {resolution, resolution, 0, "enhanced"});
-    if (d.beam_source != "header" && (!unit_beam || !stated)) {
-      h.set(unit_beam ? "BMAJ" : "OBMAJ", degrees, "[deg] beam of the input: " + d.beam_source);
-      h.set(unit_beam ? "BMIN" : "OBMIN", degrees, "[deg]");
-      h.set(unit_beam ? "BPA" : "OBPA", 0.0, "[deg]");
-    }
   }
   h.set("SRBMAJ", resolution / 3600, "[deg] resolution of the output (FWHM)");
 }
 
 /// Of a map as it will be written, where there are data.
 void require_finite(const at::Tensor& map, const at::Tensor& missing) {
-  if (!map.defined() || map.masked_fill(missing, 0).isfinite().all().item<bool>()) return;
+  if (map.masked_fill(missing, 0).isfinite().all().item<bool>()) return;
   throw Error(ExitCode::bad_data, "The map's values span more than 32-bit floats hold: some results are not finite",
               "divide the map by a constant, or set absurd pixels to NaN");
 }
@@ -172,9 +168,12 @@ OutputHeader output_header(const fits::Image& image, const Decisions& d, std::in
 OutputPlane output_plane(const Decisions& d, const Enhanced& e, const Ood& ood, const OutputOptions& options) {
   const at::ScalarType type = options.as_double ? at::kDouble : at::kFloat;
   const at::Tensor missing = enlarged(d.missing, d.observation.sampling.factor);
-  const auto written = [&](const at::Tensor& map) { return map.defined() ? without_data(map, missing).to(type) : map; };
-  for (const at::Tensor& map : {e.mean, e.std, e.members})
-    if (map.defined()) require_finite(map.to(type), missing);
+  const auto written = [&](const at::Tensor& map) {
+    if (!map.defined()) return map;
+    const at::Tensor rounded = map.to(type);
+    require_finite(rounded, missing);
+    return without_data(rounded, missing);
+  };
   OutputPlane p;
   p.flux_error = flux_error_of(e.mean.to(type), d, e.transform);
   p.mean = written(e.mean);

@@ -48,6 +48,8 @@ double Beam::fwhm_arcsec() const { return std::sqrt(major_arcsec * minor_arcsec)
 
 double Beam::area_arcsec2() const { return std::numbers::pi * major_arcsec * minor_arcsec / (4.0 * std::numbers::ln2); }
 
+bool Beam::is_elliptical() const { return std::abs(major_arcsec / minor_arcsec - 1) > 0.05; }
+
 std::optional<Beam> header_beam(const Header& header) {
   const auto major = axis_of(header, "BMAJ");
   if (!major) return aips_beam(header);

@@ -15,6 +15,7 @@ struct Beam {
   std::string source;                             ///< "BMAJ", "SRBMAJ", "HISTORY AIPS CLEAN"
   double fwhm_arcsec() const;                     ///< geometric mean
   double area_arcsec2() const;                    ///< pi major minor / (4 ln 2)
+  bool is_elliptical() const;                     ///< axes differ by more than 5 %
 };
 
 /// The beam of BMAJ, BMIN, BPA (degrees), else of the last AIPS CLEAN line in HISTORY; nullopt if absent or undefined.

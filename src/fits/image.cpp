@@ -299,6 +299,10 @@ Image read_image(const std::string& name, const ReadOptions& options) {
   return image;
 }
 
+bool is_blank(const Image& image) {
+  return std::none_of(image.pixels.begin(), image.pixels.end(), [](double v) { return std::isfinite(v); });
+}
+
 std::int64_t count_planes(const std::string& name, const std::string& hdu) {
   bool chosen = false;
   const CfitsioFile file = CfitsioFile::open(name, &chosen);

@@ -38,6 +38,9 @@ struct ReadOptions {
 /// without a plane, truncated), usage (HDU or plane that does not exist, HDU given twice), io.
 Image read_image(const std::string& name, const ReadOptions& options = {});
 
+/// Whether no pixel has a value.
+bool is_blank(const Image& image);
+
 /// How many planes the image of that HDU has (1 for a 2-D image). Throws as read_image.
 std::int64_t count_planes(const std::string& name, const std::string& hdu = "");
 

@@ -17,6 +17,8 @@ struct Transform {
   /// m = median(LR), a = 1.4826 median|LR - m| (the standard deviation of a Gaussian); where that is at most 1e-3 of
   /// the map's standard deviation (mostly constant maps), a = that standard deviation. lr: [h, w] in the map's unit.
   static Transform of(const at::Tensor& lr);
+  /// The same without that exception.
+  static Transform robust(const at::Tensor& lr);
 
   at::Tensor forward(const at::Tensor& map) const { return ((map - m) / a).asinh(); }
   at::Tensor inverse(const at::Tensor& t) const { return t.sinh() * a + m; }
