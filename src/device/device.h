@@ -9,8 +9,10 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace cirrus::device {
@@ -36,6 +38,14 @@ public:
   virtual double seconds_until(const Event& later) const = 0;
 };
 
+/// Work that was recorded once and can be queued again as a whole.
+class Graph {
+public:
+  virtual ~Graph() = default;
+  /// Queues the recorded work; it reads and writes the memory it was recorded on.
+  virtual void replay() = 0;
+};
+
 class Device {
 public:
   virtual ~Device() = default;
@@ -51,6 +61,12 @@ public:
   /// and CUDA.
   virtual void end_step() = 0;
   virtual std::unique_ptr<Event> record_event() = 0;
+  /// Records what `work` queues without running it. `work` has run at least once before (so that libraries are warm),
+  /// copies nothing from or to pageable host memory and waits for nothing; the caller keeps all tensors that it reads or
+  /// writes. Null where the device cannot record this: the caller then goes on calling `work` itself.
+  virtual std::unique_ptr<Graph> capture(const std::function<void()>& /*work*/) { return nullptr; }
+  /// What a report names beside the device: driver, libraries, compute capability, each with its version.
+  virtual std::vector<std::pair<std::string, std::string>> versions() const { return {}; }
 };
 
 /// A kind of device: how to find out whether it is there, and how to open it. Registered once, lives for the whole
@@ -67,7 +83,7 @@ public:
 
 /// The symbol a module exports: `extern "C" cirrus::device::Backend* cirrus_device_backend(int abi)`; null if abi
 /// differs.
-inline constexpr int kModuleAbi = 1;
+inline constexpr int kModuleAbi = 2;
 using ModuleEntry = Backend* (*)(int abi);
 
 /// Adds a backend (tests register fakes so); the registry does not own it.
