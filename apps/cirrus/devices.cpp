@@ -31,15 +31,23 @@ int devices(const Arguments& arguments) {
         shown += (shown.empty() ? "" : ", ") + dtypes.back();
       }
       const device::MemoryStatistics memory = device->memory();
+      nlohmann::json versions = nlohmann::json::object();
+      std::string known;
+      for (const auto& [what, version] : device->versions()) {
+        versions[what] = version;
+        known += (known.empty() ? "" : ", ") + what + " " + version;
+      }
       list.push_back({{"device", id},
                       {"available", true},
                       {"name", device->name()},
                       {"memory_bytes", memory.total},
                       {"memory_available_bytes", memory.available},
-                      {"dtypes", dtypes}});
+                      {"dtypes", dtypes},
+                      {"versions", versions}});
       char gigabytes[32];
       std::snprintf(gigabytes, sizeof(gigabytes), "%.1f GB", static_cast<double>(memory.total) / 1e9);
-      log::print(id + "     " + device->name() + ", " + gigabytes + ", " + shown);
+      log::print(id + "     " + device->name() + ", " + gigabytes + ", " + shown +
+                 (known.empty() ? "" : " (" + known + ")"));
     }
   }
   if (run.json) log::print_json(nlohmann::json{{"devices", list}}.dump());

@@ -209,9 +209,9 @@ private:
 
   nlohmann::json estimate(const enhance::Decisions& d, std::span<const enhance::OutputPlane> planes,
                           std::int64_t count) const {
-    const double window_pixels = static_cast<double>(layout_.window_pixels() * members_ * evaluations_ * count);
+    const auto passes = static_cast<double>(layout_.tiles() * members_ * evaluations_ * count);
     const double work = static_cast<double>(count) * enhance::work_pixels(layout_, f_.options, d.observation.sampling);
-    const double flops = window_pixels * context_.model.network->flops_per_pixel(),
+    const double flops = passes * context_.model.network->flops(layout_.rows.tile, layout_.columns.tile),
                  memory = enhance::peak_memory_bytes(layout_, f_.options, d.observation.sampling);
     const double seconds = work * enhance::seconds_per_pixel(context_.model);
     const std::int64_t maps = (one_ ? 1 : members_ > 1 ? 4 : 2) + (f_.save_members && !one_ ? members_ : 0);

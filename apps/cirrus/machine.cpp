@@ -17,8 +17,7 @@ Machine open_machine(const RunOptions& run) {
 }
 
 enhance::Model open_model(const std::string& name, std::int64_t factor, bool factor_given, const Machine& machine) {
-  enhance::Model model =
-      enhance::load_model(enhance::find_model(name, factor), machine.device->torch_device(), machine.dtype);
+  enhance::Model model = enhance::load_model(enhance::find_model(name, factor), *machine.device, machine.dtype);
   if (factor_given && model.factor != factor)
     throw Error(
         ExitCode::usage,

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/run_options.h"
 #include "base/signals.h"
+#include "enhance/sr3_task.h"
 #include "enhance/training_task.h"
 
 namespace cirrus::app {
@@ -17,7 +18,9 @@ namespace {
 struct TrainFlags {
   std::string out, data = "synth", parallel = "auto", time_limit;
   bool resume = false;
+  std::string kind = "edm";
   enhance::DenoisingOptions task;
+  diffusion::Sr3Config sr3;
   train::TrainerOptions trainer;
   std::int64_t loader_threads = 1;
 };
@@ -66,6 +69,8 @@ void register_flags(Options& options, TrainFlags& f) {
   options.add("time_limit", f.time_limit, "stop with a checkpoint after this long (exit 75)").metavar("2h");
 
   options.add("factor", f.task.fields.factor, "upscaling factor").range(2, 16).flag("");
+  options.add("network.kind", f.kind, "edm, the product's network, or sr3, that of the published study")
+      .one_of({"edm", "sr3"});
   auto& net = f.task.network;
   options.add("network.widths", net.widths, "channels by level").range(1, 4096).check([&net] {
     return net.widths.empty() ? "needs at least one level" : "";
@@ -73,6 +78,14 @@ void register_flags(Options& options, TrainFlags& f) {
   options.add("network.blocks", net.blocks, "blocks a level, each way").range(1, 64);
   options.add("network.middle_blocks", net.middle_blocks, "blocks at the coarsest level").range(0, 64);
   options.add("network.embedding", net.embedding, "width of the noise-level embedding").range(1, 4096);
+  auto& sr3 = f.sr3;
+  options.add("sr3.inner", sr3.inner, "channels of the first level").range(2, 4096);
+  options.add("sr3.multipliers", sr3.multipliers, "channels of a level over those of the first").range(1, 64);
+  options.add("sr3.blocks", sr3.blocks, "residual blocks a level").range(1, 64);
+  options.add("sr3.attention_level", sr3.attention_level, "level whose blocks attend, from 0 (-1: none)").range(-1, 8);
+  options.add("sr3.groups", sr3.groups, "groups of GroupNorm").range(1, 4096);
+  options.add("sr3.dropout", sr3.dropout, "share of activations left out in training").range(0, 0.99);
+  options.add("task.augment", f.task.augment, "show samples in all symmetries of the square");
   options.add("task.patch", f.task.patch, "pixels of a training sample a side").range(8, 4096);
   options.add("task.p_mean", f.task.p_mean, "mean of ln sigma").range(-10, 10);
   options.add("task.p_std", f.task.p_std, "spread of ln sigma").range(0.01, 10);
@@ -107,6 +120,7 @@ void register_flags(Options& options, TrainFlags& f) {
   options.add("train.checkpoint_steps", t.checkpoint_steps, "also every so many steps (0: by time alone)")
       .range(0, 1e12);
   options.add("train.record_steps", t.record_steps, "steps a line of train.jsonl covers").range(1, 1e9);
+  options.add("train.capture", t.capture, "record a step and replay it, where the device can");
   auto& o = t.optimizer;
   options.add("optimizer.learning_rate", o.learning_rate, "highest learning rate").range(1e-9, 10);
   options.add("optimizer.beta1", o.beta1, "Adam").range(0, 0.99999);
@@ -120,7 +134,21 @@ void register_flags(Options& options, TrainFlags& f) {
       .add("optimizer.cooldown_share", o.cooldown_share, "last share of the steps, in which the rate falls to its end")
       .range(0, 1);
   options.add("optimizer.final_share", o.final_share, "last rate over the highest").range(0, 1);
+  options.add("optimizer.average", o.average,
+              "keep a moving average of the weights; else the last ones are the result");
   options.add("optimizer.ema_gamma", o.ema_gamma, "exponent of the weights' power-function average").range(0, 1000);
+}
+
+/// The task of the configured network. Throws Error(config) for one that cannot be.
+std::unique_ptr<train::Task> make_task(const TrainFlags& f, const Machine& machine) {
+  if (f.kind == "edm") return std::make_unique<enhance::DenoisingTask>(f.task, *machine.device, machine.dtype);
+  enhance::Sr3Options options{f.task, f.sr3};
+  try {
+    options.network = diffusion::Sr3Config::from_json(f.sr3.to_json());
+  } catch (const Error& e) {
+    throw Error(ExitCode::config, e.what());
+  }
+  return std::make_unique<enhance::Sr3Task>(options, *machine.device, machine.dtype);
 }
 
 }  // namespace
@@ -151,14 +179,14 @@ int train(const Arguments& arguments) {
     return 0;
   }
   log::info("Training on " + described);
-  enhance::DenoisingTask task(f.task, machine.device->torch_device(),
-                              machine.dtype);  // what it refuses costs no old run
+  f.trainer.compute = machine.dtype;
+  const std::unique_ptr<train::Task> task = make_task(f, machine);  // what it refuses costs no old run
   std::error_code error;
   if (!f.resume) std::filesystem::remove_all(out / "checkpoints", error);
   std::filesystem::create_directories(out, error);
   if (error) throw Error(ExitCode::cannot_create, "Cannot make folder " + out.string() + ": " + error.message());
   f.trainer.config = options.effective_config();
-  const train::Outcome outcome = train::run_training(task, *machine.device, world, f.trainer, out, f.resume);
+  const train::Outcome outcome = train::run_training(*task, *machine.device, world, f.trainer, out, f.resume);
   if (run.json)
     log::print_json(nlohmann::json{{"out", out.string()}, {"finished", outcome == train::Outcome::finished}}.dump());
   if (outcome == train::Outcome::stopped) return static_cast<int>(ExitCode::stopped);

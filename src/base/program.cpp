@@ -121,4 +121,10 @@ int run_program(const Program& program, int argc, const char* const* argv) {
   }
 }
 
+int run_program(Program table, const std::map<std::string, int (*)(const Arguments&)>& functions, int argc,
+                const char* const* argv) {
+  for (Verb& verb : table.verbs) verb.run = functions.at(verb.name);
+  return run_program(table, argc, argv);
+}
+
 }  // namespace cirrus

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -27,5 +28,9 @@ struct Program {
 /// exceptions 70; the message goes to stderr as "cirrus enhance: error: ...", and with --json also to stdout as
 /// {"error": {code, message}}.
 int run_program(const Program& program, int argc, const char* const* argv);
+
+/// The same for a table without functions: they come by the verbs' names.
+int run_program(Program table, const std::map<std::string, int (*)(const Arguments&)>& functions, int argc,
+                const char* const* argv);
 
 }  // namespace cirrus

@@ -20,6 +20,7 @@ enum class Purpose : std::uint32_t {
   sky = 7,             ///< synthetic sky: parameters and fields
   degrade = 8,         ///< instrument noise, stripes, beam errors
   bootstrap = 9,       ///< statistics
+  dropout = 10,        ///< which activations of a training sample are dropped
 };
 
 /// One Philox4x32-10 block: 4 words from a 128-bit counter and a 64-bit key.
@@ -50,11 +51,11 @@ inline std::array<double, 2> normal_pair(std::uint32_t a, std::uint32_t b) {
 /// them. item: sample, member or field; step: sampler step, training step or sub-stream.
 class Address {
 public:
-  Address(std::uint64_t seed, Purpose purpose, std::uint64_t item = 0, std::uint32_t step = 0)
+  constexpr Address(std::uint64_t seed, Purpose purpose, std::uint64_t item = 0, std::uint32_t step = 0)
       : key_{static_cast<std::uint32_t>(seed),
              static_cast<std::uint32_t>(seed >> 32) ^ (static_cast<std::uint32_t>(purpose) * 0x9E3779B9u)},
         high_{static_cast<std::uint32_t>(item) ^ (static_cast<std::uint32_t>(item >> 32) * 0x85EBCA6Bu), step} {}
-  std::array<std::uint32_t, 4> block(std::uint64_t index) const {
+  constexpr std::array<std::uint32_t, 4> block(std::uint64_t index) const {
     return philox4x32({static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), high_[0], high_[1]},
                       key_);
   }

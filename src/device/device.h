@@ -62,9 +62,11 @@ public:
   virtual void end_step() = 0;
   virtual std::unique_ptr<Event> record_event() = 0;
   /// Records what `work` queues without running it. `work` has run at least once before (so that libraries are warm),
-  /// copies nothing from or to pageable host memory and waits for nothing; the caller keeps all tensors that it reads or
-  /// writes. Null where the device cannot record this: the caller then goes on calling `work` itself.
+  /// copies nothing from or to pageable host memory and waits for nothing; the caller keeps all tensors that it reads
+  /// or writes. Null where the device cannot record this: the caller then goes on calling `work` itself.
   virtual std::unique_ptr<Graph> capture(const std::function<void()>& /*work*/) { return nullptr; }
+  /// Options of host tensors from which copies to the device need not make the host wait.
+  virtual at::TensorOptions host_options() const { return at::TensorOptions(at::kCPU); }
   /// What a report names beside the device: driver, libraries, compute capability, each with its version.
   virtual std::vector<std::pair<std::string, std::string>> versions() const { return {}; }
 };
@@ -96,6 +98,9 @@ std::vector<Backend*> backends();
 /// Opens "auto", "cpu", "cuda", "cuda:1", "hpu". Throws Error(usage) for an unknown name, Error(unavailable) for a
 /// missing device.
 std::unique_ptr<Device> open_device(const std::string& name);
+
+/// The CPU, open for the life of the program.
+Device& cpu();
 
 /// Resolves --dtype auto|fp32|bf16|fp16 on a device. auto: bf16 where the device runs it fast, else fp32. Throws
 /// Error(usage) for an unknown name, Error(unavailable) for fp16 on a device that does not list it.

@@ -102,6 +102,11 @@ std::vector<Backend*> backends() {
   return r.known;
 }
 
+Device& cpu() {
+  static const std::unique_ptr<Device> device = cpu_backend()->open(0);
+  return *device;
+}
+
 std::unique_ptr<Device> open_device(const std::string& name) {
   if (name == "cpu") return cpu_backend()->open(0);  // without touching any module
   const std::vector<Backend*> all = backends();

@@ -13,9 +13,13 @@ namespace cirrus::diffusion {
 
 /// What the low-resolution map says about each sample, in the network's own units.
 struct Conditions {
-  at::Tensor maps;     ///< [N, M, H, W] float32
-  at::Tensor scalars;  ///< [N, S] float32
+  at::Tensor maps;       ///< [N, M, H, W] float32
+  at::Tensor scalars;    ///< [N, S] float32
+  at::Tensor samples{};  ///< [N] int64: numbers of training samples, which address their dropout; undefined: none acts
 };
+
+/// Receptive radius of a network whose estimate at a pixel depends on the whole window.
+inline constexpr std::int64_t kWholeWindow = std::int64_t{1} << 40;
 
 struct NamedTensor {
   std::string name;
@@ -42,8 +46,11 @@ public:
 
   virtual std::int64_t alignment() const = 0;  ///< pixels: windows start and end on multiples of it
   virtual std::int64_t receptive_radius()
-      const = 0;                               ///< pixels: the estimate at a pixel depends on nothing farther away
-  virtual double flops_per_pixel() const = 0;  ///< of one forward pass, a multiply-add counting 2
+      const = 0;  ///< pixels: the estimate at a pixel depends on nothing farther away
+  /// Of one forward pass over a window, a multiply-add counting 2: convolutions, matrix products, attention.
+  virtual double flops(std::int64_t height, std::int64_t width) const = 0;
+  virtual std::int64_t condition_maps() const = 0;     ///< M of Conditions
+  virtual std::int64_t condition_scalars() const = 0;  ///< S of Conditions
 };
 
 }  // namespace cirrus::diffusion

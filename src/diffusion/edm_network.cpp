@@ -279,6 +279,8 @@ void EdmNetwork::prepare_for_sampling(at::ScalarType dtype) {
 
 std::int64_t EdmNetwork::alignment() const { return kStem << (config_.widths.size() - 1); }
 std::int64_t EdmNetwork::receptive_radius() const { return radius_; }
-double EdmNetwork::flops_per_pixel() const { return 2 * macs_per_pixel_; }
+double EdmNetwork::flops(std::int64_t height, std::int64_t width) const {
+  return 2 * macs_per_pixel_ * static_cast<double>(height * width);
+}
 
 }  // namespace cirrus::diffusion

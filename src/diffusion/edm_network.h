@@ -44,7 +44,9 @@ public:
   void prepare_for_sampling(at::ScalarType dtype) override;
   std::int64_t alignment() const override;
   std::int64_t receptive_radius() const override;
-  double flops_per_pixel() const override;
+  double flops(std::int64_t height, std::int64_t width) const override;
+  std::int64_t condition_maps() const override { return config_.condition_maps; }
+  std::int64_t condition_scalars() const override { return config_.condition_scalars; }
 
   const EdmConfig& config() const { return config_; }
   /// Replaces the configuration's band_rms.

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/errors.h"
+#include "kernels/blend.h"
 
 namespace cirrus::diffusion {
 namespace {
@@ -69,56 +70,102 @@ TileAxis plan_axis(std::int64_t length, std::int64_t tile, std::int64_t overlap,
   return axis;
 }
 
-TiledDenoiser::TiledDenoiser(Denoiser& network, at::Tensor maps, at::Tensor scalars, TileAxis rows, TileAxis columns,
-                             std::int64_t samples_at_once)
+namespace {
+
+at::Tensor stacked(const std::vector<std::vector<float>>& weights, const at::Device& device) {
+  std::vector<at::Tensor> rows;
+  for (const auto& w : weights) rows.push_back(at::tensor(w));
+  return at::stack(rows).to(device);
+}
+
+}  // namespace
+
+TiledDenoiser::TiledDenoiser(Denoiser& network, device::Device& device, at::Tensor maps, at::Tensor scalars,
+                             TileAxis rows, TileAxis columns, std::int64_t samples_at_once)
     : network_(network),
+      device_(device),
       maps_(std::move(maps)),
       scalars_(std::move(scalars)),
       rows_(std::move(rows)),
       columns_(std::move(columns)),
-      samples_at_once_(std::max<std::int64_t>(1, samples_at_once)) {
-  for (const auto& w : rows_.weights) row_weights_.push_back(at::tensor(w).unsqueeze(1).to(maps_.device()));
-  for (const auto& w : columns_.weights) column_weights_.push_back(at::tensor(w).unsqueeze(0).to(maps_.device()));
-}
+      row_weights_(stacked(rows_.weights, maps_.device())),
+      column_weights_(stacked(columns_.weights, maps_.device())),
+      samples_at_once_(std::max<std::int64_t>(1, samples_at_once)),
+      level_(at::empty({1}, maps_.options())) {}
 
 Conditions TiledDenoiser::conditions(const at::Tensor& maps) const {
-  return {maps, scalars_.unsqueeze(0).expand({maps.size(0), -1})};
+  return {maps, scalars_.unsqueeze(0).expand({maps.size(0), -1}), {}};
+}
+
+std::vector<TiledDenoiser::Batch> TiledDenoiser::plan(std::int64_t members) const {
+  const auto columns = static_cast<std::int64_t>(columns_.starts.size());
+  std::vector<Batch> batches;
+  for (std::int64_t begin = 0, jobs = members * tiles(); begin < jobs; begin += samples_at_once_) {
+    Batch& b = batches.emplace_back();
+    std::vector<std::int64_t> row_numbers, column_numbers;
+    for (std::int64_t j = begin; j < std::min(jobs, begin + samples_at_once_); ++j) {
+      b.members.push_back(j % members);
+      row_numbers.push_back(j / members / columns);
+      column_numbers.push_back(j / members % columns);
+      b.rows.push_back(rows_.starts[static_cast<std::size_t>(row_numbers.back())]);
+      b.columns.push_back(columns_.starts[static_cast<std::size_t>(column_numbers.back())]);
+    }
+    b.row_weights = row_weights_.index_select(0, at::tensor(row_numbers).to(maps_.device()));
+    b.column_weights = column_weights_.index_select(0, at::tensor(column_numbers).to(maps_.device()));
+  }
+  return batches;
 }
 
 /// One window: members share its maps, and nothing is cut or blended.
-at::Tensor TiledDenoiser::whole(const at::Tensor& x, double sigma) const {
+at::Tensor TiledDenoiser::whole(const at::Tensor& x) const {
   std::vector<at::Tensor> parts;
   for (std::int64_t begin = 0; begin < x.size(0); begin += samples_at_once_) {
     const std::int64_t n = std::min(samples_at_once_, x.size(0) - begin);
-    parts.push_back(network_.denoise(x.narrow(0, begin, n), at::full({n}, sigma, x.options()),
+    parts.push_back(network_.denoise(x.narrow(0, begin, n), level_.expand({n}),
                                      conditions(maps_.unsqueeze(0).expand({n, -1, -1, -1}))));
   }
   return parts.size() == 1 ? parts[0] : at::cat(parts);
 }
 
-at::Tensor TiledDenoiser::operator()(const at::Tensor& x, double sigma) const {
-  if (tiles() == 1) return whole(x, sigma);
-  const std::int64_t members = x.size(0), jobs = members * tiles(),
-                     columns = static_cast<std::int64_t>(columns_.starts.size());
+at::Tensor TiledDenoiser::evaluate(const Evaluation& evaluation, const at::Tensor& x) const {
+  if (tiles() == 1) return whole(x);
   at::Tensor out = at::zeros_like(x);
-  for (std::int64_t begin = 0; begin < jobs; begin += samples_at_once_) {
-    const std::int64_t n = std::min(jobs - begin, samples_at_once_);
-    const auto row = [&](std::int64_t j) { return static_cast<std::size_t>(j / members / columns); };
-    const auto column = [&](std::int64_t j) { return static_cast<std::size_t>(j / members % columns); };
-    const auto window = [&](const at::Tensor& field, std::int64_t j) {
-      return field.narrow(1, rows_.starts[row(j)], rows_.tile).narrow(2, columns_.starts[column(j)], columns_.tile);
+  for (const Batch& b : evaluation.batches) {
+    const auto window = [&](const at::Tensor& field, std::size_t k) {
+      return field.narrow(1, b.rows[k], rows_.tile).narrow(2, b.columns[k], columns_.tile);
     };
     std::vector<at::Tensor> states, maps;
-    for (std::int64_t j = begin; j < begin + n; ++j) {  // window j / members of member j % members
-      states.push_back(window(x[j % members], j));
-      maps.push_back(window(maps_, j));
+    for (std::size_t k = 0; k < b.members.size(); ++k) {
+      states.push_back(window(x[b.members[k]], k));
+      maps.push_back(window(maps_, k));
     }
-    const at::Tensor estimate =
-        network_.denoise(at::stack(states), at::full({n}, sigma, x.options()), conditions(at::stack(maps)));
-    for (std::int64_t j = begin; j < begin + n; ++j)
-      window(out[j % members], j).addcmul_(estimate[j - begin], row_weights_[row(j)] * column_weights_[column(j)]);
+    const auto n = static_cast<std::int64_t>(b.members.size());
+    const at::Tensor estimate = network_.denoise(at::stack(states), level_.expand({n}), conditions(at::stack(maps)));
+    kernels::blend_windows(out, estimate, b.members, b.rows, b.columns, b.row_weights, b.column_weights);
   }
   return out;
+}
+
+at::Tensor TiledDenoiser::operator()(const at::Tensor& x, double sigma) {
+  level_.copy_(at::full({1}, sigma, at::kFloat));
+  Evaluation& e = evaluations_[x.size(0)];
+  if (!e.warm && tiles() > 1) e.batches = plan(x.size(0));
+  if (e.warm && !e.graph && e.recordable) {
+    e.x = x.clone();
+    e.graph = device_.capture([&] { e.estimate = evaluate(e, e.x); });
+    e.recordable = e.graph != nullptr;
+  }
+  e.warm = true;
+  at::Tensor estimate;
+  if (e.graph) {
+    e.x.copy_(x);
+    e.graph->replay();
+    estimate = e.estimate.clone();  // the next replay writes over it
+  } else {
+    estimate = evaluate(e, x);
+  }
+  device_.end_step();
+  return estimate;
 }
 
 }  // namespace cirrus::diffusion

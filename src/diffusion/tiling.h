@@ -4,8 +4,11 @@
 // it does not see).
 #pragma once
 
+#include <map>
+#include <memory>
 #include <vector>
 
+#include "device/device.h"
 #include "diffusion/denoiser.h"
 
 namespace cirrus::diffusion {
@@ -24,27 +27,46 @@ struct TileAxis {
 TileAxis plan_axis(std::int64_t length, std::int64_t tile, std::int64_t overlap, bool exact, std::int64_t radius,
                    std::int64_t alignment);
 
+/// Not copied, not shared between threads. Where the device can, an evaluation is recorded once for each number of
+/// members and replayed in the following steps.
 class TiledDenoiser {
 public:
-  /// conditions.maps: [M, H, W], scalars: [S], of the whole field; `samples_at_once` bounds memory (windows x members
-  /// in a batch).
-  TiledDenoiser(Denoiser& network, at::Tensor maps, at::Tensor scalars, TileAxis rows, TileAxis columns,
-                std::int64_t samples_at_once);
+  /// maps: [M, H, W], scalars: [S], of the whole field, on the device; `samples_at_once` bounds memory (windows x
+  /// members in a batch).
+  TiledDenoiser(Denoiser& network, device::Device& device, at::Tensor maps, at::Tensor scalars, TileAxis rows,
+                TileAxis columns, std::int64_t samples_at_once);
 
   /// D(x; sigma) of the whole field. x: [N, 1, H, W] float32.
-  at::Tensor operator()(const at::Tensor& x, double sigma) const;
+  at::Tensor operator()(const at::Tensor& x, double sigma);
 
   std::int64_t tiles() const { return static_cast<std::int64_t>(rows_.starts.size() * columns_.starts.size()); }
 
 private:
-  at::Tensor whole(const at::Tensor& x, double sigma) const;
+  /// Windows that go through the network together: member, place and weights of each.
+  struct Batch {
+    std::vector<std::int64_t> members, rows, columns;
+    at::Tensor row_weights, column_weights;  ///< [K, tile]
+  };
+  /// What an evaluation of so many members needs, and its recording.
+  struct Evaluation {
+    std::vector<Batch> batches;  ///< of several windows
+    bool warm = false, recordable = true;
+    at::Tensor x, estimate;
+    std::unique_ptr<device::Graph> graph;
+  };
+  std::vector<Batch> plan(std::int64_t members) const;
+  at::Tensor evaluate(const Evaluation& evaluation, const at::Tensor& x) const;
+  at::Tensor whole(const at::Tensor& x) const;
   Conditions conditions(const at::Tensor& maps) const;
 
   Denoiser& network_;
+  device::Device& device_;
   at::Tensor maps_, scalars_;
   TileAxis rows_, columns_;
-  std::vector<at::Tensor> row_weights_, column_weights_;  ///< [tile, 1] and [1, tile], on the field's device
+  at::Tensor row_weights_, column_weights_;  ///< [windows of the axis, tile], on the device
   std::int64_t samples_at_once_;
+  at::Tensor level_;                                ///< [1]: sigma, in the same memory at each step
+  std::map<std::int64_t, Evaluation> evaluations_;  ///< by number of members
 };
 
 }  // namespace cirrus::diffusion

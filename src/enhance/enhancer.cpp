@@ -72,9 +72,9 @@ struct Data {
 at::Tensor sample_members(const Prepared& p, Model& model, const EnhanceOptions& o, const Layout& layout) {
   const std::int64_t s = layout.padding, bottom = layout.state_height - layout.height - s,
                      right = layout.state_width - layout.width - s;
-  const at::Device device = model.network->parameters().front().tensor.device();
-  const diffusion::TiledDenoiser tiled(*model.network, mirror_pad(p.maps, s, bottom, s, right).to(device),
-                                       p.scalars.to(device), layout.rows, layout.columns, layout.batch);
+  const at::Device device = model.device->torch_device();
+  diffusion::TiledDenoiser tiled(*model.network, *model.device, mirror_pad(p.maps, s, bottom, s, right).to(device),
+                                 p.scalars.to(device), layout.rows, layout.columns, layout.batch);
   const bool one = o.sampler.name == "mean";
   const std::int64_t members = one ? 1 : o.members;
   at::Tensor t = at::empty({members, layout.height, layout.width}, at::kDouble);
@@ -156,6 +156,9 @@ at::Tensor correction_sigma(const at::Tensor& t, const Prepared& p) {
 Layout plan_layout(std::int64_t lr_height, std::int64_t lr_width, std::int64_t factor,
                    const diffusion::Denoiser& network, const EnhanceOptions& o) {
   const std::int64_t align = network.alignment();
+  if (o.exact_overlap && network.receptive_radius() == diffusion::kWholeWindow)
+    throw Error(ExitCode::usage, "No overlap is exact for this network: each pixel depends on its whole window",
+                "leave out --overlap exact");
   Layout l;
   l.height = lr_height * factor;
   l.width = lr_width * factor;
@@ -213,7 +216,7 @@ Enhanced enhance_map(const Observation& given, const at::Tensor& missing, Model&
   const Sampling& sampling = observation.sampling;
   Enhanced out;
   out.layout = plan_layout(observation.lr.size(0), observation.lr.size(1), sampling.factor, *model.network, o);
-  const Prepared p = on_one_thread([&] { return prepare(observation, model.scale); });
+  const Prepared p = on_one_thread([&] { return prepare(observation, model); });
   out.transform = p.transform;
   const Data data{(observation.lr - p.transform.m) / p.transform.a, observation.noise / p.transform.a,
                   missing.logical_not().to(at::kDouble),

@@ -7,14 +7,8 @@
 
 namespace cirrus::enhance {
 
-FieldPool::FieldPool(const FieldOptions& fields, const Options& options, std::uint64_t seed, const ResidualScale& scale,
-                     std::int64_t first_step)
-    : fields_(fields),
-      options_(options),
-      seed_(seed),
-      scale_(scale),
-      window_end_(first_of(first_step)),
-      next_(first_of(first_step)) {
+FieldPool::FieldPool(Maker make, const Options& options, std::int64_t first_step)
+    : make_(std::move(make)), options_(options), window_end_(first_of(first_step)), next_(first_of(first_step)) {
   for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { make_fields(); });
 }
 
@@ -42,7 +36,7 @@ void FieldPool::make_fields() {
     std::shared_ptr<TrainingField> field;
     std::exception_ptr failure;
     try {
-      field = std::make_shared<TrainingField>(make_training_field(fields_, seed_, index, scale_));
+      field = std::make_shared<TrainingField>(make_(index));
     } catch (...) {
       failure = std::current_exception();
     }

@@ -5,6 +5,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -21,9 +22,10 @@ public:
     int threads = 1;                ///< that make fields
     std::int64_t ahead = 32;        ///< fields made before they are needed
   };
+  /// Makes field number i; called from several threads at a time.
+  using Maker = std::function<TrainingField(std::uint64_t)>;
   /// Starts making the fields of `first_step`'s window and on from there.
-  FieldPool(const FieldOptions& fields, const Options& options, std::uint64_t seed, const ResidualScale& scale,
-            std::int64_t first_step);
+  FieldPool(Maker make, const Options& options, std::int64_t first_step);
   ~FieldPool();
   FieldPool(const FieldPool&) = delete;
   FieldPool& operator=(const FieldPool&) = delete;
@@ -39,10 +41,8 @@ private:
   std::uint64_t first_of(std::int64_t step) const;
   void make_fields();
 
-  const FieldOptions fields_;
+  const Maker make_;
   const Options options_;
-  const std::uint64_t seed_;
-  const ResidualScale scale_;
   std::deque<std::shared_ptr<TrainingField>> window_;
   std::uint64_t window_end_;  ///< index of the field after the newest in the window
 

@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "base/safetensors.h"
 #include "dist/tensor_file.h"
+#include "enhance/sr3_image.h"
 
 namespace cirrus::enhance {
 namespace {
@@ -66,20 +67,42 @@ void require_weights_for(const diffusion::EdmConfig& config, const dist::TensorF
   if (needed > held) throw Error(ExitCode::bad_data, "the network described there is larger than the file's weights");
 }
 
+std::unique_ptr<diffusion::Denoiser> make_edm(const nlohmann::json& json, const dist::TensorFile& file,
+                                              const at::Device& device, at::ScalarType dtype) {
+  const auto config = diffusion::EdmConfig::from_json(json);
+  if (config.condition_maps != kConditionMaps || config.condition_scalars != kConditionScalars)
+    throw Error(ExitCode::bad_data, "its conditions are not those of this version");
+  require_weights_for(config, file);
+  return std::make_unique<diffusion::EdmNetwork>(config, 0, device, dtype);
+}
+
+std::unique_ptr<diffusion::Denoiser> make_sr3(const nlohmann::json& json, const dist::TensorFile& file,
+                                              const at::Device& device, at::ScalarType dtype) {
+  const auto config = diffusion::Sr3Config::from_json(json);
+  for (const diffusion::Sr3Parameter& p : diffusion::Sr3Network::layout(config)) (void)file.get(p.name, p.shape);
+  return std::make_unique<diffusion::Sr3Network>(config, 0, device, dtype, diffusion::Sr3Network::Weights::unset);
+}
+
 }  // namespace
 
-nlohmann::json model_card(const diffusion::EdmConfig& network, std::int64_t factor, const ResidualScale& scale,
-                          const nlohmann::json& training, const nlohmann::json& ranges) {
+nlohmann::json model_card(const std::string& kind, const nlohmann::json& network_config, std::int64_t factor,
+                          const nlohmann::json& transform, const nlohmann::json& training,
+                          const nlohmann::json& ranges) {
+  nlohmann::json scaling{{"kind", "asinh"}, {"center", "median"}, {"width", "1.4826 MAD"}};
+  scaling.update(transform);
   return {{"format", kFormat},
-          {"network", "edm"},
-          {"network_config", network.to_json()},
+          {"network", kind},
+          {"network_config", network_config},
           {"factor", factor},
-          {"transform",
-           {{"kind", "asinh"}, {"center", "median"}, {"width", "1.4826 MAD"}, {"residual_scale", scale.to_json()}}},
+          {"transform", scaling},
           {"beams", ranges.at("beams")},
           {"noise", ranges.at("noise")},
           {"training", training},
           {"validation", nlohmann::json::object()}};
+}
+
+Prepared prepare(const Observation& observation, const Model& model) {
+  return model.kind == "sr3" ? prepare_image(observation) : prepare(observation, model.scale);
 }
 
 void save_model(const fs::path& path, const std::vector<std::pair<std::string, at::Tensor>>& weights,
@@ -89,7 +112,7 @@ void save_model(const fs::path& path, const std::vector<std::pair<std::string, a
 
 nlohmann::json read_card(const fs::path& path) { return card_of(read_safetensors(path).header.metadata, path); }
 
-Model load_model(const fs::path& path, const at::Device& device, at::ScalarType dtype) {
+Model load_model(const fs::path& path, device::Device& device, at::ScalarType dtype) {
   const c10::NoGradGuard no_grad;
   const dist::TensorFile file = dist::load_tensors(path);
   Model m;
@@ -97,18 +120,17 @@ Model load_model(const fs::path& path, const at::Device& device, at::ScalarType 
   m.name = path.stem().string();
   m.sha256 = sha256_file(path);
   try {
-    if (const auto kind = m.card.at("network").get<std::string>(); kind != "edm")
-      throw Error(ExitCode::bad_data, "network '" + kind + "' is not known to this version");
+    m.device = &device;
+    m.kind = m.card.at("network").get<std::string>();
+    if (m.kind != "edm" && m.kind != "sr3")
+      throw Error(ExitCode::bad_data, "network '" + m.kind + "' is not known to this version");
     m.factor = whole_number(m.card.at("factor"));
     if (m.factor < 2 || m.factor > 16)
       throw Error(ExitCode::bad_data, "factor " + std::to_string(m.factor) + " is impossible");
-    m.scale = ResidualScale::from_json(m.card.at("transform").at("residual_scale"));
+    if (m.kind == "edm") m.scale = ResidualScale::from_json(m.card.at("transform").at("residual_scale"));
     m.trained = trained_range(m.card);
-    const auto config = diffusion::EdmConfig::from_json(m.card.at("network_config"));
-    if (config.condition_maps != kConditionMaps || config.condition_scalars != kConditionScalars)
-      throw Error(ExitCode::bad_data, "its conditions are not those of this version");
-    require_weights_for(config, file);
-    m.network = std::make_unique<diffusion::EdmNetwork>(config, 0, device, dtype);
+    m.network =
+        (m.kind == "edm" ? make_edm : make_sr3)(m.card.at("network_config"), file, device.torch_device(), dtype);
     for (const diffusion::NamedTensor& p : m.network->parameters()) {
       const at::Tensor& w = file.get(p.name, p.tensor.sizes());
       if (!w.isfinite().all().item<bool>())
@@ -127,10 +149,13 @@ Model load_model(const fs::path& path, const at::Device& device, at::ScalarType 
 
 double seconds_per_pixel(Model& model) {
   const c10::NoGradGuard no_grad;
-  const std::int64_t side = 64 * model.network->alignment();
+  // What sees the whole window takes longer for each pixel of a larger one; it is measured at its usual size.
+  const std::int64_t align = model.network->alignment(),
+                     side = (model.network->receptive_radius() == diffusion::kWholeWindow ? 256 : 512) / align * align;
   const at::Tensor like = model.network->parameters().front().tensor;
   const auto zeros = [&](at::IntArrayRef shape) { return at::zeros(shape, like.options().dtype(at::kFloat)); };
-  const diffusion::Conditions conditions{zeros({1, kConditionMaps, side, side}), zeros({1, kConditionScalars})};
+  const diffusion::Conditions conditions{
+      zeros({1, model.network->condition_maps(), side, side}), zeros({1, model.network->condition_scalars()}), {}};
   double seconds = std::numeric_limits<double>::infinity();
   for (int pass = 0; pass < 3;
        ++pass) {  // the first one warms up; what else the machine does disturbs the fastest least

@@ -7,7 +7,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "device/device.h"
 #include "diffusion/edm_network.h"
+#include "diffusion/sr3_network.h"
 #include "enhance/observation.h"
 
 namespace cirrus::enhance {
@@ -27,20 +29,26 @@ struct Model {
   ResidualScale scale;
   TrainedRange trained;
   nlohmann::json card;  ///< the whole metadata
-  std::unique_ptr<diffusion::EdmNetwork> network;
+  std::string kind;     ///< of network: "edm", the product's, or "sr3", the published one
+  std::unique_ptr<diffusion::Denoiser> network;
+  device::Device* device = nullptr;  ///< it lives on; outlives the model
 };
 
+/// What the model's network needs of an observation.
+Prepared prepare(const Observation& observation, const Model& model);
+
 /// Metadata of a model: what the network needs, and what people want to know (`training`, `beams`, `noise`,
-/// `validation`).
-nlohmann::json model_card(const diffusion::EdmConfig& network, std::int64_t factor, const ResidualScale& scale,
-                          const nlohmann::json& training, const nlohmann::json& ranges);
+/// `validation`). `transform`: the scaling of maps, without its kind and constants, which are the same for all.
+nlohmann::json model_card(const std::string& kind, const nlohmann::json& network_config, std::int64_t factor,
+                          const nlohmann::json& transform, const nlohmann::json& training,
+                          const nlohmann::json& ranges);
 
 void save_model(const std::filesystem::path& path, const std::vector<std::pair<std::string, at::Tensor>>& weights,
                 const nlohmann::json& card);
 
 /// Reads a model onto a device. Throws Error(no_input), Error(bad_data) for a file that is not a Cirrus model or whose
 /// metadata do not fit its weights.
-Model load_model(const std::filesystem::path& path, const at::Device& device, at::ScalarType dtype);
+Model load_model(const std::filesystem::path& path, device::Device& device, at::ScalarType dtype);
 
 /// Seconds the network takes for one pixel of one evaluation, measured on a small window.
 double seconds_per_pixel(Model& model);

@@ -7,6 +7,7 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <utility>
 
 namespace cirrus::kernels {
@@ -27,9 +28,15 @@ at::Tensor mp_sum(const at::Tensor& a, const at::Tensor& b, double t);
 
 /// Weights wa, wb of a concatenation of ca and cb channels with which both contribute equal magnitude (Eq. 103 with t =
 /// 1/2).
-std::pair<double, double> cat_weights(std::int64_t ca, std::int64_t cb);
+inline std::pair<double, double> cat_weights(std::int64_t ca, std::int64_t cb) {
+  const double c = std::sqrt(static_cast<double>(ca + cb) / 0.5) * 0.5;
+  return {c / std::sqrt(static_cast<double>(ca)), c / std::sqrt(static_cast<double>(cb))};
+}
 /// Weights of a and b in mp_sum.
-std::pair<double, double> sum_weights(double t);
+inline std::pair<double, double> sum_weights(double t) {
+  const double norm = 1.0 / std::sqrt((1 - t) * (1 - t) + t * t);
+  return {(1 - t) * norm, t * norm};
+}
 
 namespace reference {
 at::Tensor act(const at::Tensor& x);

@@ -57,11 +57,6 @@ T* data(const at::Tensor& x) {
   return static_cast<T*>(x.data_ptr());
 }
 
-/// True where the fused CPU kernels apply; elsewhere the reference composition of ATen operators runs.
-inline bool use_cpu_kernel(const at::Tensor& x) {
-  return x.device().is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
-}
-
 constexpr std::int64_t kGrain = 16384;  ///< values of activations a thread takes at least
 
 /// Splits [0, n) over threads in pieces of at least `grain`.

@@ -18,6 +18,7 @@ void force_unit_weights(const std::vector<at::Tensor>& w);
 
 namespace reference {
 std::vector<at::Tensor> normalize_weights(const std::vector<at::Tensor>& w, at::ScalarType dtype);
-}
+void force_unit_weights(const std::vector<at::Tensor>& w);
+}  // namespace reference
 
 }  // namespace cirrus::kernels

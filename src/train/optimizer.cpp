@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "kernels/average.h"
+
 namespace cirrus::train {
 
 double learning_rate(const OptimizerOptions& o, std::int64_t step, std::int64_t steps) {
@@ -19,46 +21,78 @@ double learning_rate(const OptimizerOptions& o, std::int64_t step, std::int64_t 
   return rate;
 }
 
-Optimizer::Optimizer(const OptimizerOptions& options, std::vector<at::Tensor> parameters)
-    : options_(options), parameters_(std::move(parameters)) {
+Optimizer::Optimizer(const OptimizerOptions& options, std::vector<at::Tensor> parameters, device::Device& device,
+                     at::ScalarType compute)
+    : options_(options), device_(device), parameters_(std::move(parameters)) {
+  const at::TensorOptions like = at::TensorOptions(device.torch_device()).dtype(at::kFloat);
   for (const at::Tensor& p : parameters_) {
     const at::Tensor plain = p.detach();
     first_.push_back(at::zeros_like(plain));
     second_.push_back(at::zeros_like(plain));
-    averaged_.push_back(plain.clone());
-    steps_.push_back(at::zeros({}, plain.options().dtype(at::kFloat)));
+    averaged_.push_back(options.average ? plain.clone() : plain);
   }
+  step_ = at::zeros({}, like);
+  steps_.assign(parameters_.size(), step_);
+  scalars_ = at::zeros({4}, like);
+  norm_ = at::zeros({}, like);
+  if (compute == at::kHalf) loss_scale_.emplace(device.torch_device());
 }
 
-void Optimizer::set_updates(std::int64_t updates) {
+void Optimizer::set_updates(std::int64_t updates, double adam_steps) {
   updates_ = updates;
-  for (at::Tensor& s : steps_) s.fill_(static_cast<double>(updates));
+  step_.fill_(adam_steps);
 }
 
-at::Tensor Optimizer::step(double rate) {
+void Optimizer::schedule(double rate) {
+  const double n = static_cast<double>(++updates_), decay = std::pow(1 - 1 / n, options_.ema_gamma + 1);
+  scalars_.copy_(at::tensor({rate, 1 - decay, 1 - std::pow(options_.beta1, n), 1 - std::pow(options_.beta2, n)},
+                            at::TensorOptions(at::kFloat)));
+}
+
+at::Tensor Optimizer::step() {
   c10::NoGradGuard no_grad;
-  std::vector<at::Tensor> plain, gradients;
+  std::vector<at::Tensor> weights, gradients;
   for (const at::Tensor& p : parameters_) {
-    plain.push_back(p.detach());
-    gradients.push_back(p.grad().defined() ? p.grad() : at::zeros_like(plain.back()));
+    weights.push_back(p.detach());
+    gradients.push_back(p.grad().defined() ? p.grad() : at::zeros_like(weights.back()));
   }
+  at::Tensor overflow;
+  if (loss_scale_) overflow = loss_scale_->unscale(gradients);
   const at::Tensor norm = at::stack(at::_foreach_norm(gradients, 2)).norm();
+  norm_.copy_(overflow.defined() ? at::where(overflow.squeeze() > 0, norm_, norm) : norm);
   if (options_.clip > 0) at::_foreach_mul_(gradients, at::clamp_max(options_.clip / (norm + 1e-6), 1.0));
-  at::_foreach_add_(steps_, 1);
-  ++updates_;
-  at::_fused_adamw_(plain, gradients, first_, second_, {}, steps_, rate, options_.beta1, options_.beta2,
-                    options_.weight_decay, options_.epsilon, false, false);
+  update(weights, gradients, overflow);
   for (const at::Tensor& p : parameters_) p.mutable_grad().reset();
-  return norm;
+  return norm_;
+}
+
+void Optimizer::update(std::vector<at::Tensor>& weights, std::vector<at::Tensor>& gradients,
+                       const at::Tensor& overflow) {
+  const OptimizerOptions& o = options_;
+  const auto type = device_.torch_device().type();
+  step_.add_(1);
+  if (type == at::kCPU || type == at::kCUDA) {
+    const std::optional<at::Tensor> skip = overflow.defined() ? std::optional(overflow) : std::nullopt;
+    at::_fused_adamw_(weights, gradients, first_, second_, {}, steps_, scalars_[0], o.beta1, o.beta2, o.weight_decay,
+                      o.epsilon, false, false, {}, skip);
+    if (skip) step_.sub_(overflow.squeeze());
+    return;
+  }
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    first_[i].lerp_(gradients[i], 1 - o.beta1);
+    second_[i].mul_(o.beta2).addcmul_(gradients[i], gradients[i], 1 - o.beta2);
+    const at::Tensor width = (second_[i] / scalars_[3]).sqrt_().add_(o.epsilon);
+    if (o.weight_decay > 0) weights[i].mul_(1 - o.weight_decay * scalars_[0]);
+    weights[i].sub_(first_[i] / width * (scalars_[0] / scalars_[2]));
+  }
 }
 
 void Optimizer::average() {
+  if (!options_.average) return;
   c10::NoGradGuard no_grad;
   std::vector<at::Tensor> plain;
   for (const at::Tensor& p : parameters_) plain.push_back(p.detach());
-  const double beta =
-      std::pow(1 - 1 / static_cast<double>(std::max<std::int64_t>(updates_, 1)), options_.ema_gamma + 1);
-  at::_foreach_lerp_(averaged_, plain, 1 - beta);
+  kernels::average_weights(averaged_, plain, scalars_[1]);
 }
 
 }  // namespace cirrus::train

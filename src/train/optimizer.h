@@ -5,7 +5,11 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
+
+#include "device/device.h"
+#include "train/loss_scale.h"
 
 namespace cirrus::train {
 
@@ -18,18 +22,27 @@ struct OptimizerOptions {
   double constant_steps = 1e9;  ///< after so many steps the rate falls as 1/sqrt(step)
   double cooldown_share = 0.4;  ///< last part of all steps: cosine to final_share
   double final_share = 0.02;
+  bool average = true;      ///< keep the moving average; else the result is the last weights
   double ema_gamma = 6.94;  ///< exponent of the power-function average
 };
 
 /// Learning rate of a step (0-based) of `steps`.
 double learning_rate(const OptimizerOptions& options, std::int64_t step, std::int64_t steps);
 
+/// A step is schedule(), backward passes of scaled() losses, step(), average(). All but schedule() only queue work on
+/// the device, so that they can be recorded.
 class Optimizer {
 public:
-  Optimizer(const OptimizerOptions& options, std::vector<at::Tensor> parameters);
+  /// `compute`: type of the activations; float16 has its losses scaled.
+  Optimizer(const OptimizerOptions& options, std::vector<at::Tensor> parameters, device::Device& device,
+            at::ScalarType compute = at::kFloat);
+  /// Copies to the device what changes from step to step.
+  void schedule(double rate);
+  /// What backward() is called on.
+  at::Tensor scaled(const at::Tensor& loss) const { return loss_scale_ ? loss_scale_->scaled(loss) : loss; }
   /// One update from the parameters' gradients, then clears them. Returns the gradient's norm before clipping (on the
-  /// device).
-  at::Tensor step(double rate);
+  /// device); of a step that was left out because float16 overflowed, that of the step before.
+  at::Tensor step();
   /// Updates the average; call after the task's own after_update().
   void average();
 
@@ -38,11 +51,23 @@ public:
   std::vector<at::Tensor>& first_moments() { return first_; }
   std::vector<at::Tensor>& second_moments() { return second_; }
   std::vector<at::Tensor>& averaged_for_loading() { return averaged_; }
-  void set_updates(std::int64_t updates);
+  /// Adam's own step number, which float16's left-out steps do not advance; float32, a scalar.
+  at::Tensor& adam_steps() { return step_; }
+  std::optional<LossScale>& loss_scale() { return loss_scale_; }
+  /// Goes on after so many updates, of which Adam saw `adam_steps`.
+  void set_updates(std::int64_t updates, double adam_steps);
 
 private:
+  void update(std::vector<at::Tensor>& weights, std::vector<at::Tensor>& gradients, const at::Tensor& overflow);
+
   OptimizerOptions options_;
-  std::vector<at::Tensor> parameters_, first_, second_, averaged_, steps_;
+  device::Device& device_;
+  std::vector<at::Tensor> parameters_, first_, second_, averaged_;
+  at::Tensor step_;                ///< what Adam counts
+  std::vector<at::Tensor> steps_;  ///< the same, once for each parameter
+  at::Tensor scalars_;  ///< float32 on the device: rate, the average's share, the bias corrections of both moments
+  at::Tensor norm_;
+  std::optional<LossScale> loss_scale_;
   std::int64_t updates_ = 0;
 };
 

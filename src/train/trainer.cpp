@@ -29,13 +29,16 @@ namespace fs = std::filesystem;
 /// Everything a run holds between steps, and how it goes to and from a checkpoint.
 class Run {
 public:
-  Run(Task& task, const TrainerOptions& options, const fs::path& out, const dist::World& world)
+  Run(Task& task, device::Device& device, const TrainerOptions& options, const fs::path& out, const dist::World& world)
       : task_(task),
+        device_(device),
         options_(options),
         out_(out),
         world_(world),
         named_(task.parameters()),
-        optimizer_(options.optimizer, tensors()) {}
+        optimizer_(options.optimizer, tensors(), device, options.compute),
+        losses_(at::zeros({}, at::TensorOptions(device.torch_device()).dtype(at::kFloat))),
+        norm_(at::zeros_like(losses_)) {}
 
   void restore(const dist::Checkpoint& c) {
     if (c.config_sha256 != fingerprint())
@@ -52,11 +55,17 @@ public:
       parameter.detach().copy_(file.get("model." + name, parameter.sizes()));
       optimizer_.first_moments()[i].copy_(file.get("adam.m." + name, parameter.sizes()));
       optimizer_.second_moments()[i].copy_(file.get("adam.v." + name, parameter.sizes()));
-      optimizer_.averaged_for_loading()[i].copy_(file.get("ema." + name, parameter.sizes()));
+      if (options_.optimizer.average)
+        optimizer_.averaged_for_loading()[i].copy_(file.get("ema." + name, parameter.sizes()));
     }
     step_ = c.step;
     samples_ = c.samples;
-    optimizer_.set_updates(c.step);
+    double adam_steps = static_cast<double>(c.step);
+    if (optimizer_.loss_scale()) {
+      optimizer_.loss_scale()->restore(file.get("loss_scale", {2}));
+      adam_steps = file.get("adam.steps", {}).item<double>();
+    }
+    optimizer_.set_updates(c.step, adam_steps);
   }
 
   void save() {
@@ -69,7 +78,11 @@ public:
       c.tensors.emplace_back("model." + named_[i].first, named_[i].second);
       c.tensors.emplace_back("adam.m." + named_[i].first, optimizer_.first_moments()[i]);
       c.tensors.emplace_back("adam.v." + named_[i].first, optimizer_.second_moments()[i]);
-      c.tensors.emplace_back("ema." + named_[i].first, optimizer_.averaged()[i]);
+      if (options_.optimizer.average) c.tensors.emplace_back("ema." + named_[i].first, optimizer_.averaged()[i]);
+    }
+    if (optimizer_.loss_scale()) {
+      c.tensors.emplace_back("loss_scale", optimizer_.loss_scale()->state());
+      c.tensors.emplace_back("adam.steps", optimizer_.adam_steps());
     }
     const fs::path folder = dist::save_checkpoint(out_ / "checkpoints", c, world_, options_.keep);
     log::info("Step " + std::to_string(step_) + ": checkpoint " + folder.string());
@@ -82,29 +95,58 @@ public:
     draw_curves(out_ / "train.jsonl", out_ / "curves.svg");
   }
 
-  /// One optimizer step. Returns (mean loss, gradient norm).
-  std::pair<at::Tensor, at::Tensor> advance(device::Device& device) {
-    at::Tensor total;
-    const std::int64_t parts = options_.accumulation, size = options_.batch / parts;
-    for (std::int64_t part = 0; part < parts; ++part) {
-      const at::Tensor loss = task_.loss(step_, part * size, size, options_.batch) / static_cast<double>(parts);
-      torch::autograd::backward({loss}, {});
-      device.end_step();
-      total = total.defined() ? total + loss.detach() : loss.detach();
+  /// One optimizer step: replayed where the device has recorded one, which it does once libraries are warm.
+  void advance() {
+    task_.load(step_, 0, options_.batch, options_.batch);
+    optimizer_.schedule(learning_rate(options_.optimizer, step_, options_.steps));
+    if (options_.capture && eager_steps_ == kWarmSteps) graph_ = device_.capture([this] { compute(); });
+    if (graph_) {
+      graph_->replay();
+    } else {
+      compute();
+      ++eager_steps_;
     }
-    const at::Tensor norm = optimizer_.step(learning_rate(options_.optimizer, step_, options_.steps));
-    task_.after_update();
-    optimizer_.average();
-    device.end_step();
     ++step_;
     samples_ += options_.batch;
-    return {total, norm};
   }
+
+  /// Mean loss since the last call, and the last step's gradient norm; waits for the device.
+  std::pair<double, double> read(std::int64_t steps) {
+    const double loss = losses_.item<double>() / static_cast<double>(steps), norm = norm_.item<double>();
+    require_finite(loss, norm);
+    losses_.zero_();
+    return {loss, norm};
+  }
+  void require_finite() const { require_finite(losses_.item<double>(), norm_.item<double>()); }
 
   std::int64_t step() const { return step_; }
   std::int64_t samples() const { return samples_; }
 
 private:
+  static constexpr std::int64_t kWarmSteps = 3;
+
+  /// The work of a step on the device, and nothing but that.
+  void compute() {
+    const std::int64_t parts = options_.accumulation, size = options_.batch / parts;
+    for (std::int64_t part = 0; part < parts; ++part) {
+      const at::Tensor loss = task_.loss(part * size, size) / static_cast<double>(parts);
+      torch::autograd::backward({optimizer_.scaled(loss)}, {});
+      losses_.add_(loss.detach());
+      device_.end_step();
+    }
+    norm_.copy_(optimizer_.step());
+    task_.after_update();
+    optimizer_.average();
+    device_.end_step();
+  }
+
+  /// Throws before a broken state reaches a record or a checkpoint.
+  void require_finite(double loss, double norm) const {
+    if (!std::isfinite(loss) || !std::isfinite(norm))
+      throw Error(ExitCode::internal, "Loss or gradient is no longer finite at step " + std::to_string(step_),
+                  "start anew with a lower optimizer.learning_rate");
+  }
+
   std::vector<at::Tensor> tensors() const {
     std::vector<at::Tensor> out;
     for (const auto& [name, tensor] : named_) out.push_back(tensor);
@@ -126,25 +168,21 @@ private:
   }
 
   Task& task_;
+  device::Device& device_;
   const TrainerOptions& options_;
   const fs::path out_;
   const dist::World& world_;
   std::vector<std::pair<std::string, at::Tensor>> named_;
   Optimizer optimizer_;
-  std::int64_t step_ = 0, samples_ = 0;
+  at::Tensor losses_, norm_;  ///< on the device: sum of the losses that were not read yet, the last gradient norm
+  std::unique_ptr<device::Graph> graph_;
+  std::int64_t eager_steps_ = 0, step_ = 0, samples_ = 0;
 };
 
 void check(const TrainerOptions& o) {
   if (o.batch < 1 || o.accumulation < 1 || o.batch % o.accumulation != 0)
     throw Error(ExitCode::config, "batch (" + std::to_string(o.batch) + ") must be a multiple of accumulation (" +
                                       std::to_string(o.accumulation) + ")");
-}
-
-/// Throws before a broken state reaches a record or a checkpoint.
-void require_finite(double loss, double gradient_norm, std::int64_t step) {
-  if (!std::isfinite(loss) || !std::isfinite(gradient_norm))
-    throw Error(ExitCode::internal, "Loss or gradient is no longer finite at step " + std::to_string(step),
-                "start anew with a lower optimizer.learning_rate");
 }
 
 }  // namespace
@@ -154,7 +192,7 @@ Outcome run_training(Task& task, device::Device& device, const dist::World& worl
   const double started = steady_seconds();
   check(options);
   dist::require_single(world, "Training");
-  Run run(task, options, out, world);
+  Run run(task, device, options, out, world);
   const auto checkpoint = resume ? dist::load_newest_checkpoint(out / "checkpoints") : std::nullopt;
   if (checkpoint) {
     run.restore(*checkpoint);
@@ -168,10 +206,8 @@ Outcome run_training(Task& task, device::Device& device, const dist::World& worl
   std::optional<Progress> progress;  // begins with the first step: its set-up says nothing of the rate
   double last_checkpoint = started, record_start = steady_seconds(), data_seconds = 0;
   std::int64_t recorded = run.step(), saved = run.step() > 0 ? run.step() : -1;
-  at::Tensor loss_sum = at::zeros({}, at::TensorOptions(device.torch_device()).dtype(at::kDouble)), norm;
-  // Looked at only where values are wanted anyhow: reading them makes a device wait.
   const auto save = [&] {
-    if (norm.defined()) require_finite(loss_sum.item<double>(), norm.item<double>(), run.step());
+    run.require_finite();
     run.save();
     saved = run.step();
     last_checkpoint = steady_seconds();
@@ -189,24 +225,21 @@ Outcome run_training(Task& task, device::Device& device, const dist::World& worl
     }
     data_seconds += steady_seconds() - before;
     if (!progress) progress.emplace("training", options.steps - run.step(), "steps");
-    const auto [loss, gradient_norm] = run.advance(device);
-    loss_sum += loss;
-    norm = gradient_norm;
+    run.advance();
     progress->advance();
     if (run.step() % options.record_steps == 0 || run.step() == options.steps) {
+      const auto [loss, norm] = run.read(run.step() - recorded);  // waits for the device: time is read after it
       const double n = static_cast<double>(run.step() - recorded), seconds = steady_seconds() - record_start;
       Record r{run.step(),
                run.samples(),
-               loss_sum.item<double>() / n,
+               loss,
                learning_rate(options.optimizer, run.step() - 1, options.steps),
-               norm.item<double>(),
+               norm,
                n * static_cast<double>(options.batch) / seconds,
                data_seconds / n,
                seconds / n};
-      require_finite(r.loss, r.grad_norm, run.step());
       records.write(r);
       recorded = run.step();
-      loss_sum.zero_();
       data_seconds = 0;
       record_start = steady_seconds();
     }

@@ -16,12 +16,14 @@ struct TrainerOptions {
   std::int64_t batch = 16;        ///< samples of an optimizer step
   std::int64_t accumulation = 1;  ///< parts a batch is split into, to save memory
   OptimizerOptions optimizer;
-  double checkpoint_minutes = 10;     ///< between checkpoints, wall time
-  std::int64_t checkpoint_steps = 0;  ///< also every so many steps; 0: by time alone
-  int keep = 2;                       ///< checkpoints kept
-  std::int64_t record_steps = 50;     ///< steps between lines of train.jsonl
-  double time_limit = 0;              ///< seconds of wall time of this run; 0: none
-  std::string config;                 ///< kept as config.toml in the run's folder, once a checkpoint is accepted
+  at::ScalarType compute = at::kFloat;  ///< of the task's activations; float16 has its losses scaled
+  bool capture = true;                  ///< record a step and replay it where the device can
+  double checkpoint_minutes = 10;       ///< between checkpoints, wall time
+  std::int64_t checkpoint_steps = 0;    ///< also every so many steps; 0: by time alone
+  int keep = 2;                         ///< checkpoints kept
+  std::int64_t record_steps = 50;       ///< steps between lines of train.jsonl
+  double time_limit = 0;                ///< seconds of wall time of this run; 0: none
+  std::string config;                   ///< kept as config.toml in the run's folder, once a checkpoint is accepted
 };
 
 enum class Outcome { finished, stopped };

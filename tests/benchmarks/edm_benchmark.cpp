@@ -61,9 +61,9 @@ public:
       parameters.push_back(p.tensor.requires_grad_(true));
     }
     train::OptimizerOptions options;
-    optimizer_ = std::make_unique<train::Optimizer>(options, parameters);
+    optimizer_ = std::make_unique<train::Optimizer>(options, parameters, device::cpu(), dtype_);
     network_->after_update();
-    std::cout << network_->flops_per_pixel() << std::endl;
+    std::cout << network_->flops(1, 1) << std::endl;
   }
 
   void forward(const std::string& file) {
@@ -80,9 +80,10 @@ public:
   double train(int steps) {
     double loss = 0;
     for (int i = 0; i < steps; ++i) {
+      optimizer_->schedule(kLearningRate);
       const at::Tensor l = network_->loss(batch_.at("x0"), batch_.at("noise"), batch_.at("sigma"), conditions());
       torch::autograd::backward({l}, {});
-      optimizer_->step(kLearningRate);
+      optimizer_->step();
       network_->after_update();
       optimizer_->average();
       loss = l.item<double>();
@@ -95,14 +96,16 @@ public:
     network_->prepare_for_sampling(dtype_);
     const at::Tensor &noise = batch_.at("field_noise"), &maps = batch_.at("field_maps");
     const auto axis = [&](int d) { return diffusion::plan_axis(maps.size(d), 0, -1, false, 0, network_->alignment()); };
-    const diffusion::TiledDenoiser denoise(*network_, maps, batch_.at("field_scalars"), axis(1), axis(2),
-                                           noise.size(0));
+    diffusion::TiledDenoiser denoise(*network_, device::cpu(), maps, batch_.at("field_scalars"), axis(1), axis(2),
+                                     noise.size(0));
     diffusion::SamplerOptions options;
     options.steps = kSamplerSteps;
     double mean_square = 0;
     for (int i = 0; i < runs; ++i)
-      mean_square =
-          diffusion::sample(options, denoise, [&](std::uint32_t) { return noise; }).square().mean().item<double>();
+      mean_square = diffusion::sample(options, std::ref(denoise), [&](std::uint32_t) { return noise; })
+                        .square()
+                        .mean()
+                        .item<double>();
     return mean_square;
   }
 
@@ -127,7 +130,7 @@ public:
 
 private:
   at::Tensor sigmas() const { return batch_.at("sigma").view({-1, 1, 1, 1}); }
-  diffusion::Conditions conditions() const { return {batch_.at("maps"), batch_.at("scalars")}; }
+  diffusion::Conditions conditions() const { return {batch_.at("maps"), batch_.at("scalars"), {}}; }
 
   dist::TensorFile model_;
   diffusion::EdmConfig config_;

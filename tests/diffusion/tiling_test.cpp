@@ -57,9 +57,10 @@ struct Scene {
     const auto axis = [&](std::int64_t n) {
       return diffusion::plan_axis(n, tile, overlap, exact, network.receptive_radius(), network.alignment());
     };
-    return TiledDenoiser(network, maps, scalars, axis(x.size(2)), axis(x.size(3)), at_once)(state.defined() ? state : x,
-                                                                                            sigma);
+    return TiledDenoiser(network, *device, maps, scalars, axis(x.size(2)), axis(x.size(3)), at_once)(
+        state.defined() ? state : x, sigma);
   }
+  const std::unique_ptr<device::Device> device = device::open_device("cpu");
   diffusion::EdmNetwork network;
   at::Tensor x, maps, scalars;
   c10::NoGradGuard no_grad;

@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(each_member_agrees_with_the_data_and_a_noise_draw_of_its_ow
     BOOST_TEST_MESSAGE("skipped: CIRRUS_SOURCE does not say where the models are");
     return;
   }
-  Model model = load_model(std::filesystem::path(source) / "models/dust-x4.safetensors", at::kCPU, at::kFloat);
+  Model model = load_model(std::filesystem::path(source) / "models/dust-x4.safetensors", device::cpu(), at::kFloat);
   const Observation o = beam_observation(32, 0.02);
   const EnhanceOptions options = quick(3, 8);
   const at::Tensor members = enhance_map(o, nothing_missing(o), model, options).members;

@@ -21,7 +21,7 @@ struct Folder {
   /// The message of the refusal, which must be bad_data.
   std::string refusal() {
     try {
-      (void)load_model(path, at::kCPU, at::kFloat);
+      (void)load_model(path, device::cpu(), at::kFloat);
     } catch (const Error& e) {
       BOOST_TEST(static_cast<int>(e.code()) == static_cast<int>(ExitCode::bad_data), e.what());
       BOOST_TEST(std::string(e.what()).find(path.string()) != std::string::npos, "the file is not named: " << e.what());
@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_SUITE(model_files)
 
 BOOST_FIXTURE_TEST_CASE(what_is_saved_is_what_is_loaded, Folder) {
   test::write_tiny_model(path, test::tiny_card(2));
-  const Model m = load_model(path, at::kCPU, at::kFloat);
+  const Model m = load_model(path, device::cpu(), at::kFloat);
   BOOST_TEST(m.name == "model");
   BOOST_TEST(m.factor == 2);
   BOOST_TEST(m.sha256 == sha256_file(path));
@@ -76,11 +76,11 @@ BOOST_FIXTURE_TEST_CASE(what_is_saved_is_what_is_loaded, Folder) {
 
 BOOST_FIXTURE_TEST_CASE(a_loaded_model_answers_as_the_one_that_was_saved, Folder) {
   test::write_tiny_model(path);
-  const Model a = load_model(path, at::kCPU, at::kFloat), b = load_model(path, at::kCPU, at::kFloat);
+  const Model a = load_model(path, device::cpu(), at::kFloat), b = load_model(path, device::cpu(), at::kFloat);
   std::vector<std::pair<std::string, at::Tensor>> weights;
   for (const diffusion::NamedTensor& p : a.network->parameters()) weights.emplace_back(p.name, p.tensor);
   save_model(scratch / "again.safetensors", weights, a.card);
-  const Model c = load_model(scratch / "again.safetensors", at::kCPU, at::kFloat);
+  const Model c = load_model(scratch / "again.safetensors", device::cpu(), at::kFloat);
   const at::Tensor x = at::linspace(-1, 1, 16 * 16, at::kFloat).view({1, 1, 16, 16}), sigma = at::full({1}, 0.7f);
   const diffusion::Conditions conditions{at::ones({1, kConditionMaps, 16, 16}), at::zeros({1, kConditionScalars})};
   const at::Tensor answer = a.network->denoise(x, sigma, conditions);

@@ -24,7 +24,8 @@ inline nlohmann::json tiny_card(std::int64_t factor = 4) {
   const nlohmann::json ranges{
       {"beams", {{"output_pixels", 2.3}, {"output_range", {1.8, 3.0}}, {"input_range_lr_pixels", {1.5, 3.5}}}},
       {"noise", {{"snr", {3, 300}}}}};
-  return enhance::model_card(tiny_config(), factor, scale, {{"sky", "none"}, {"samples", 0}}, ranges);
+  return enhance::model_card("edm", tiny_config().to_json(), factor, {{"residual_scale", scale.to_json()}},
+                             {{"sky", "none"}, {"samples", 0}}, ranges);
 }
 
 /// Writes the model; `card` may be anything.
@@ -44,7 +45,7 @@ inline void write_tiny_model(const std::filesystem::path& path, const nlohmann::
 inline enhance::Model tiny_model(std::int64_t factor = 4) {
   const ScratchFolder folder;
   write_tiny_model(folder / "tiny.safetensors", tiny_card(factor));
-  return enhance::load_model(folder / "tiny.safetensors", at::kCPU, at::kFloat);
+  return enhance::load_model(folder / "tiny.safetensors", device::cpu(), at::kFloat);
 }
 
 }  // namespace cirrus::test

@@ -31,7 +31,7 @@ const json kState{{"residual_scale", {-1, 0, 0, 0.1, 0, 0, -0.5}}, {"band_rms", 
 BOOST_AUTO_TEST_SUITE(training_task)
 
 BOOST_AUTO_TEST_CASE(a_checkpoint_without_the_models_constants_is_refused_with_their_name) {
-  DenoisingTask task(tiny_options(0), at::kCPU, at::kFloat);
+  DenoisingTask task(tiny_options(0), device::cpu(), at::kFloat);
   const auto refusal = [&](const json& state) -> std::string {
     try {
       task.prepare(&state);
@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_without_the_models_constants_is_refused_with_t
 }
 
 BOOST_AUTO_TEST_CASE(a_new_run_measures_what_a_resumed_one_is_told) {
-  DenoisingTask measured(tiny_options(0), at::kCPU, at::kFloat), told(tiny_options(0), at::kCPU, at::kFloat);
+  DenoisingTask measured(tiny_options(0), device::cpu(), at::kFloat), told(tiny_options(0), device::cpu(), at::kFloat);
   measured.prepare(nullptr);
   const json state = measured.state();
   told.prepare(&state);
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(a_network_of_any_seed_answers_the_same_once_it_is_loaded) {
     }
     network.after_update();
     save_model(folder / "model.safetensors", weights, test::tiny_card());
-    const Model loaded = load_model(folder / "model.safetensors", at::kCPU, at::kFloat);
+    const Model loaded = load_model(folder / "model.safetensors", device::cpu(), at::kFloat);
     network.prepare_for_sampling(at::kFloat);
     const at::Tensor trained = network.denoise(x, sigma, conditions);
     BOOST_TEST(loaded.network->denoise(x, sigma, conditions).equal(trained), "seed " << seed);

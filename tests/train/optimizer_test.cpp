@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(steps_equal_adam_with_decoupled_decay_and_clipping) {
       o.clip = clip;
       const at::Tensor a = normals({4, 5}, 1).requires_grad_(true), b = normals({3}, 2).requires_grad_(true);
       Textbook ta(a.detach()), tb(b.detach());
-      Optimizer optimizer(o, {a, b});
+      Optimizer optimizer(o, {a, b}, device::cpu());
       for (std::uint64_t k = 0; k < 60; ++k) {
         const at::Tensor ga = normals({4, 5}, 100 + k) * std::pow(10.0, static_cast<double>(k % 4) - 2),
                          gb = normals({3}, 200 + k);
@@ -59,7 +59,8 @@ BOOST_AUTO_TEST_CASE(steps_equal_adam_with_decoupled_decay_and_clipping) {
         const double scale = clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;
         ta.step(ga.to(at::kDouble) * scale, rate, o);
         tb.step(gb.to(at::kDouble) * scale, rate, o);
-        BOOST_TEST(optimizer.step(rate).item<double>() == norm, boost::test_tools::tolerance(1e-5));  // before clipping
+        optimizer.schedule(rate);
+        BOOST_TEST(optimizer.step().item<double>() == norm, boost::test_tools::tolerance(1e-5));  // before clipping
         BOOST_TEST(!a.grad().defined());
       }
       // 60 steps of about 0.02 in float32: roundings of 1e-7 each.
@@ -72,9 +73,10 @@ BOOST_AUTO_TEST_CASE(steps_equal_adam_with_decoupled_decay_and_clipping) {
 BOOST_AUTO_TEST_CASE(a_parameter_without_gradient_stays_and_counts_as_zero) {
   const at::Tensor a = normals({3}, 1).requires_grad_(true), b = normals({3}, 2).requires_grad_(true),
                    before = b.detach().clone();
-  Optimizer optimizer({}, {a, b});
+  Optimizer optimizer({}, {a, b}, device::cpu());
   a.mutable_grad() = at::full({3}, 2.f);
-  BOOST_TEST(optimizer.step(0.01).item<double>() == std::sqrt(12.0), boost::test_tools::tolerance(1e-6));
+  optimizer.schedule(0.01);
+  BOOST_TEST(optimizer.step().item<double>() == std::sqrt(12.0), boost::test_tools::tolerance(1e-6));
   BOOST_TEST(at::equal(b.detach(), before));
 }
 
@@ -83,12 +85,13 @@ BOOST_AUTO_TEST_CASE(the_average_equals_its_closed_form) {
   // sum over t of ((t / n)^(gamma + 1) - ((t - 1) / n)^(gamma + 1)) w_t.
   OptimizerOptions o;
   const at::Tensor w = at::zeros({3}).requires_grad_(true);
-  Optimizer optimizer(o, {w});
+  Optimizer optimizer(o, {w}, device::cpu());
   std::vector<at::Tensor> history;
   constexpr int n = 200;
   for (int t = 1; t <= n; ++t) {
     w.mutable_grad() = normals({3}, static_cast<std::uint64_t>(t));
-    optimizer.step(0.05);
+    optimizer.schedule(0.05);
+    optimizer.step();
     optimizer.average();
     history.push_back(w.detach().to(at::kDouble).clone());
   }
@@ -107,7 +110,7 @@ BOOST_AUTO_TEST_CASE(restored_moments_go_on_bit_for_bit) {
     w.mutable_grad() = normals({4}, static_cast<std::uint64_t>(300 + k));
   };
   const at::Tensor w = normals({4}, 3).requires_grad_(true);
-  Optimizer straight({}, {w});
+  Optimizer straight({}, {w}, device::cpu());
   at::Tensor kept, first, second, averaged;
   for (int k = 0; k < 10; ++k) {
     if (k == 6) {
@@ -117,18 +120,20 @@ BOOST_AUTO_TEST_CASE(restored_moments_go_on_bit_for_bit) {
       averaged = straight.averaged()[0].clone();
     }
     gradient(w, k);
-    straight.step(0.01);
+    straight.schedule(0.01);
+    straight.step();
     straight.average();
   }
   const at::Tensor v = kept.clone().requires_grad_(true);
-  Optimizer resumed({}, {v});
+  Optimizer resumed({}, {v}, device::cpu());
   resumed.first_moments()[0].copy_(first);
   resumed.second_moments()[0].copy_(second);
   resumed.averaged_for_loading()[0].copy_(averaged);
-  resumed.set_updates(6);
+  resumed.set_updates(6, 6);
   for (int k = 6; k < 10; ++k) {
     gradient(v, k);
-    resumed.step(0.01);
+    resumed.schedule(0.01);
+    resumed.step();
     resumed.average();
   }
   BOOST_TEST(at::equal(v.detach(), w.detach()));

@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(a_stop_request_ends_after_the_step_with_a_checkpoint) {
     const NoStop guard;
     const ScratchFolder folder;
     QuadraticTask task;
-    task.at_loss = [&](std::int64_t step) {
+    task.at_load = [&](std::int64_t step) {
       if (step == 6) signals::request_stop(signal);
     };
     BOOST_TEST((train_in(task, folder.path(), options(100)) == train::Outcome::stopped));

@@ -41,10 +41,9 @@ void blur_rows(const float* in, float* out, std::int64_t y0, std::int64_t y1, st
 
 }  // namespace
 
-at::Tensor band_pass(const at::Tensor& input) {
-  TORCH_CHECK(input.dim() == 4 && input.size(1) == 1, "band_pass wants [N, 1, H, W], got ", input.sizes());
-  if (!input.device().is_cpu() || input.scalar_type() != at::kFloat) return reference::band_pass(input);
-  const at::Tensor x = input.contiguous();
+namespace cpu {
+
+at::Tensor band_pass(const at::Tensor& x) {
   const std::int64_t n = x.size(0), h = x.size(2), w = x.size(3), plane = h * w;
   const at::Tensor out = at::empty({n, kBands, h, w}, x.options()), blurred = at::empty({n, 3, h, w}, x.options());
   std::array<std::vector<float>, 3> weights;
@@ -72,4 +71,5 @@ at::Tensor band_pass(const at::Tensor& input) {
   return out;
 }
 
+}  // namespace cpu
 }  // namespace cirrus::kernels

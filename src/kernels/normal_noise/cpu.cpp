@@ -2,13 +2,12 @@
 // vectorise.
 #include <bit>
 
-#include "kernels/normal_noise.h"
+#include "base/random.h"
+#include "kernels/philox_blocks.h"
 #include "kernels/rows.h"
 
 namespace cirrus::kernels {
 namespace {
-
-constexpr std::int64_t kBlocks = 64;  // Philox blocks (of four pixels) made at once
 
 /// Natural logarithm of u in (0, 1]; relative error 1e-7. Reduction to [sqrt(1/2), sqrt(2)), series in s = (m-1)/(m+1).
 inline float log_unit(float u) {
@@ -37,22 +36,7 @@ inline void sin_cos_turn(float t, float& sine, float& cosine) {
 CIRRUS_DISPATCH void normals(std::uint32_t first, std::uint32_t row, std::uint32_t c2, std::uint32_t c3,
                              std::uint32_t k0, std::uint32_t k1, std::int64_t count, float* out) {
   std::uint32_t w[4][kBlocks];
-  for (std::int64_t i = 0; i < count; ++i) {
-    std::uint32_t a = first + static_cast<std::uint32_t>(i), b = row, c = c2, d = c3, x = k0, y = k1;
-    for (int round = 0; round < 10; ++round) {
-      const std::uint64_t p0 = std::uint64_t{0xD2511F53} * a, p1 = std::uint64_t{0xCD9E8D57} * c;
-      a = static_cast<std::uint32_t>(p1 >> 32) ^ b ^ x;
-      b = static_cast<std::uint32_t>(p1);
-      c = static_cast<std::uint32_t>(p0 >> 32) ^ d ^ y;
-      d = static_cast<std::uint32_t>(p0);
-      x += 0x9E3779B9u;
-      y += 0xBB67AE85u;
-    }
-    w[0][i] = a;
-    w[1][i] = b;
-    w[2][i] = c;
-    w[3][i] = d;
-  }
+  philox_blocks(first, row, c2, c3, k0, k1, count, w);
   for (int pair = 0; pair < 2; ++pair) {
     float* o = out + 2 * pair;
     const std::uint32_t *wa = w[2 * pair], *wb = w[2 * pair + 1];
@@ -72,38 +56,31 @@ CIRRUS_DISPATCH void normals(std::uint32_t first, std::uint32_t row, std::uint32
 
 }  // namespace
 
-void fill_normal(at::Tensor& out, const NoiseWindow& window) {
-  TORCH_CHECK(out.size(0) == static_cast<std::int64_t>(window.items.size()), "one item for each sample of the batch");
-  if (!out.device().is_cpu() || out.scalar_type() != at::kFloat || !out.is_contiguous()) {
-    at::Tensor host = at::empty(out.sizes(), at::kFloat);
-    fill_normal(host, window);
-    out.copy_(host);
-    return;
-  }
+namespace cpu {
+
+void fill_normal(at::Tensor& out, std::int64_t seed, std::int64_t purpose, at::IntArrayRef items, std::int64_t step,
+                 std::int64_t y0, std::int64_t x0) {
   const std::int64_t n = out.size(0), h = out.size(-2), w = out.size(-1);
   float* base = out.data_ptr<float>();
   parallel(n * h, 16, [&](std::int64_t begin, std::int64_t end) {
     float block[4 * kBlocks];
     for (std::int64_t r = begin; r < end; ++r) {
-      const Address address(window.seed, window.purpose, window.items[static_cast<std::size_t>(r / h)], window.step);
-      const std::uint32_t row = static_cast<std::uint32_t>(window.y0 + r % h);
+      const Address address(static_cast<std::uint64_t>(seed), static_cast<Purpose>(purpose),
+                            static_cast<std::uint64_t>(items[static_cast<std::size_t>(r / h)]),
+                            static_cast<std::uint32_t>(step));
+      const std::uint32_t row = static_cast<std::uint32_t>(y0 + r % h);
       float* line = base + r * w;
-      for (std::int64_t x = window.x0, stop = window.x0 + w; x < stop;) {
+      for (std::int64_t x = x0, stop = x0 + w; x < stop;) {
         const std::int64_t first = x >> 2, count = std::min<std::int64_t>(kBlocks, ((stop + 3) >> 2) - first);
         normals(static_cast<std::uint32_t>(first), row, address.high()[0], address.high()[1], address.key()[0],
                 address.key()[1], count, block);
         const std::int64_t upto = std::min(stop, 4 * (first + count));
-        std::copy(block + (x - 4 * first), block + (upto - 4 * first), line + (x - window.x0));
+        std::copy(block + (x - 4 * first), block + (upto - 4 * first), line + (x - x0));
         x = upto;
       }
     }
   });
 }
 
-at::Tensor normal_noise(at::IntArrayRef shape, const NoiseWindow& window, const at::Device& device) {
-  at::Tensor out = at::empty(shape, at::TensorOptions().dtype(at::kFloat).device(device));
-  fill_normal(out, window);
-  return out;
-}
-
+}  // namespace cpu
 }  // namespace cirrus::kernels

@@ -1,7 +1,5 @@
 // The network's two ends on the CPU: one pass over rows of two lines of pixels each way.
-#include "kernels/autograd.h"
 #include "kernels/rows.h"
-#include "kernels/space_to_depth.h"
 
 namespace cirrus::kernels {
 namespace {
@@ -62,59 +60,6 @@ CIRRUS_DISPATCH float product_sum(const float* a, const float* b, std::int64_t n
   return sum;
 }
 
-struct DepthToSpaceOutput : Function<DepthToSpaceOutput> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& head_in, const at::Tensor& head_scale,
-                            const at::Tensor& bands_in, const at::Tensor& band_scales) {
-    const at::Tensor head = channels_last(head_in), bands = bands_in.contiguous(),
-                     hs = head_scale.to(at::kFloat).contiguous(), bs = band_scales.to(at::kFloat).contiguous();
-    const std::int64_t n = bands.size(0), b = bands.size(1), h = bands.size(2), w = bands.size(3);
-    const at::Tensor out = at::empty({n, 1, h, w}, bands.options());
-    by_dtype(head, [&]<typename T>(T*) {
-      parallel(n * h, kPlaneGrain / (w * (b + 1)), [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t r = begin; r < end; ++r) {
-          const std::int64_t sample = r / h, y = r % h;
-          float* line = data<float>(out) + r * w;
-          spread(data<T>(head) + (sample * h / 2 + y / 2) * w * 2 + (y % 2) * 2, line, w, data<float>(hs)[sample]);
-          for (std::int64_t k = 0; k < b; ++k)
-            add_line(data<float>(bands) + ((sample * b + k) * h + y) * w, line, w, data<float>(bs)[sample * b + k]);
-        }
-      });
-    });
-    ctx->save_for_backward({head, hs, bands, bs});
-    return out;
-  }
-
-  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    const auto saved = ctx->get_saved_variables();
-    const at::Tensor &head = saved[0], &hs = saved[1], &bands = saved[2], &bs = saved[3];
-    const at::Tensor g = grads[0].contiguous(), dhead = like_channels_last(head), dhs = at::empty_like(hs),
-                     dbs = at::empty_like(bs);
-    const std::int64_t b = bands.size(1), h = bands.size(2), w = bands.size(3);
-    by_dtype(head, [&]<typename T>(T*) {  // one sample is one thread's: sums need no reduction and are deterministic
-      parallel(bands.size(0), 1, [&](std::int64_t sample, std::int64_t end) {
-        for (; sample < end; ++sample) {
-          double head_sum = 0;
-          const float* gradient = data<float>(g) + sample * h * w;
-          for (std::int64_t y = 0; y < h; ++y) {
-            const std::int64_t at = (sample * h / 2 + y / 2) * w * 2 + (y % 2) * 2;
-            head_sum += static_cast<double>(
-                spread_backward(data<T>(head) + at, gradient + y * w, data<T>(dhead) + at, w, data<float>(hs)[sample]));
-          }
-          data<float>(dhs)[sample] = static_cast<float>(head_sum);
-          for (std::int64_t k = 0; k < b; ++k) {
-            double sum = 0;
-            for (std::int64_t y = 0; y < h; ++y)
-              sum += static_cast<double>(
-                  product_sum(gradient + y * w, data<float>(bands) + ((sample * b + k) * h + y) * w, w));
-            data<float>(dbs)[sample * b + k] = static_cast<float>(sum);
-          }
-        }
-      });
-    });
-    return {dhead, dhs, at::Tensor(), dbs};
-  }
-};
-
 /// Planes whose lines are contiguous; what lies between planes and samples does not matter.
 at::Tensor with_lines(const at::Tensor& x) {
   return (x.stride(3) == 1 || x.size(3) == 1) && x.stride(2) >= 0 ? x : x.contiguous();
@@ -122,18 +67,11 @@ at::Tensor with_lines(const at::Tensor& x) {
 
 }  // namespace
 
+namespace cpu {
+
 at::Tensor space_to_depth_input(const at::Tensor& bands_in, const at::Tensor& scales, const at::Tensor& maps_in,
                                 at::ScalarType dtype) {
-  TORCH_CHECK(bands_in.dim() == 4 && maps_in.dim() == 4 && bands_in.size(0) == maps_in.size(0) &&
-                  bands_in.size(2) == maps_in.size(2) && bands_in.size(3) == maps_in.size(3) &&
-                  bands_in.size(2) % 2 == 0 && bands_in.size(3) % 2 == 0 && scales.dim() == 2 &&
-                  scales.size(0) == bands_in.size(0) && scales.size(1) == bands_in.size(1),
-              "space_to_depth_input: bands ", bands_in.sizes(), ", scales ", scales.sizes(), ", maps ",
-              maps_in.sizes());
-  const bool fused = bands_in.device().is_cpu() && bands_in.scalar_type() == at::kFloat &&
-                     maps_in.scalar_type() == at::kFloat && (dtype == at::kFloat || dtype == at::kBFloat16);
-  if (!fused) return reference::space_to_depth_input(bands_in, scales, maps_in, dtype);
-  const at::Tensor bands = with_lines(bands_in), maps = with_lines(maps_in), s = scales.to(at::kFloat).contiguous();
+  const at::Tensor bands = with_lines(bands_in), maps = with_lines(maps_in);
   const std::int64_t n = bands.size(0), b = bands.size(1), m = maps.size(1), h = bands.size(2), w = bands.size(3),
                      lines = 2 * (b + m + 1);
   const at::Tensor out =
@@ -150,7 +88,8 @@ at::Tensor space_to_depth_input(const at::Tensor& bands_in, const at::Tensor& sc
         for (std::int64_t p = 0; p < b + m; ++p)
           for (std::int64_t dy = 0; dy < 2; ++dy)
             all[static_cast<std::size_t>(2 * p + dy)] =
-                p < b ? Line{line(bands, p, dy), data<float>(s)[sample * b + p]} : Line{line(maps, p - b, dy), 1.f};
+                p < b ? Line{line(bands, p, dy), data<float>(scales)[sample * b + p]}
+                      : Line{line(maps, p - b, dy), 1.f};
         gather(all.data(), lines, data<T>(out) + r * (w / 2) * 2 * lines, w);
       }
     });
@@ -160,15 +99,55 @@ at::Tensor space_to_depth_input(const at::Tensor& bands_in, const at::Tensor& sc
 
 at::Tensor depth_to_space_output(const at::Tensor& head, const at::Tensor& head_scale, const at::Tensor& bands,
                                  const at::Tensor& band_scales) {
-  TORCH_CHECK(head.dim() == 4 && bands.dim() == 4 && head.size(1) == 4 && head.size(0) == bands.size(0) &&
-                  2 * head.size(2) == bands.size(2) && 2 * head.size(3) == bands.size(3) &&
-                  head_scale.numel() == bands.size(0) && band_scales.dim() == 2 &&
-                  band_scales.size(0) == bands.size(0) && band_scales.size(1) == bands.size(1),
-              "depth_to_space_output: head ", head.sizes(), ", its scale ", head_scale.sizes(), ", bands ",
-              bands.sizes(), ", their scales ", band_scales.sizes());
-  return use_cpu_kernel(head) && bands.scalar_type() == at::kFloat
-             ? DepthToSpaceOutput::apply(head, head_scale, bands, band_scales)
-             : reference::depth_to_space_output(head, head_scale, bands, band_scales);
+  const std::int64_t n = bands.size(0), b = bands.size(1), h = bands.size(2), w = bands.size(3);
+  const at::Tensor out = at::empty({n, 1, h, w}, bands.options());
+  by_dtype(head, [&]<typename T>(T*) {
+    parallel(n * h, kPlaneGrain / (w * (b + 1)), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) {
+        const std::int64_t sample = r / h, y = r % h;
+        float* line = data<float>(out) + r * w;
+        spread(data<T>(head) + (sample * h / 2 + y / 2) * w * 2 + (y % 2) * 2, line, w,
+               data<float>(head_scale)[sample]);
+        for (std::int64_t k = 0; k < b; ++k)
+          add_line(data<float>(bands) + ((sample * b + k) * h + y) * w, line, w,
+                   data<float>(band_scales)[sample * b + k]);
+      }
+    });
+  });
+  return out;
 }
 
+std::tuple<at::Tensor, at::Tensor, at::Tensor> depth_to_space_output_backward(const at::Tensor& head,
+                                                                              const at::Tensor& head_scale,
+                                                                              const at::Tensor& bands,
+                                                                              const at::Tensor& band_scales,
+                                                                              const at::Tensor& grad) {
+  const at::Tensor dhead = like_channels_last(head), dhs = at::empty_like(head_scale),
+                   dbs = at::empty_like(band_scales);
+  const std::int64_t b = bands.size(1), h = bands.size(2), w = bands.size(3);
+  by_dtype(head, [&]<typename T>(T*) {  // one sample is one thread's: sums need no reduction and are deterministic
+    parallel(bands.size(0), 1, [&](std::int64_t sample, std::int64_t end) {
+      for (; sample < end; ++sample) {
+        double head_sum = 0;
+        const float* gradient = data<float>(grad) + sample * h * w;
+        for (std::int64_t y = 0; y < h; ++y) {
+          const std::int64_t at = (sample * h / 2 + y / 2) * w * 2 + (y % 2) * 2;
+          head_sum += static_cast<double>(spread_backward(data<T>(head) + at, gradient + y * w, data<T>(dhead) + at, w,
+                                                          data<float>(head_scale)[sample]));
+        }
+        data<float>(dhs)[sample] = static_cast<float>(head_sum);
+        for (std::int64_t k = 0; k < b; ++k) {
+          double sum = 0;
+          for (std::int64_t y = 0; y < h; ++y)
+            sum += static_cast<double>(
+                product_sum(gradient + y * w, data<float>(bands) + ((sample * b + k) * h + y) * w, w));
+          data<float>(dbs)[sample * b + k] = static_cast<float>(sum);
+        }
+      }
+    });
+  });
+  return {dhead, dhs, dbs};
+}
+
+}  // namespace cpu
 }  // namespace cirrus::kernels

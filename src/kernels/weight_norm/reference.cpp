@@ -15,4 +15,12 @@ std::vector<at::Tensor> normalize_weights(const std::vector<at::Tensor>& w, at::
   return out;
 }
 
+void force_unit_weights(const std::vector<at::Tensor>& weights) {
+  for (const at::Tensor& w : weights) {
+    std::vector<std::int64_t> shape(static_cast<std::size_t>(w.dim()), 1);
+    shape[0] = w.size(0);
+    w.div_(w.flatten(1).square().mean(1).add(1e-12).sqrt().view(shape));
+  }
+}
+
 }  // namespace cirrus::kernels::reference

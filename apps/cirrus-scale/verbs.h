@@ -1,0 +1,10 @@
+// The verbs of cirrus-scale, one file each.
+#pragma once
+
+#include "base/options.h"
+
+namespace cirrus::scale_app {
+
+int doctor(const Arguments& arguments);
+
+}  // namespace cirrus::scale_app
