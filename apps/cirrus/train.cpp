@@ -8,7 +8,7 @@
 #include "base/errors.h"
 #include "base/log.h"
 #include "base/run_options.h"
-#include "base/signals.h"
+#include "device/memory_error.h"
 #include "enhance/sr3_task.h"
 #include "enhance/training_task.h"
 
@@ -151,6 +151,17 @@ std::unique_ptr<train::Task> make_task(const TrainFlags& f, const Machine& machi
   return std::make_unique<enhance::Sr3Task>(options, *machine.device, machine.dtype);
 }
 
+train::Outcome train_task(TrainFlags& f, const Options& options, const dist::World& world, const Machine& machine) {
+  const std::filesystem::path out = f.out;
+  const std::unique_ptr<train::Task> task = make_task(f, machine);  // what it refuses costs no old run
+  std::error_code error;
+  if (!f.resume) std::filesystem::remove_all(out / "checkpoints", error);
+  std::filesystem::create_directories(out, error);
+  if (error) throw Error(ExitCode::cannot_create, "Cannot make folder " + out.string() + ": " + error.message());
+  f.trainer.config = options.effective_config();
+  return train::run_training(*task, *machine.device, world, f.trainer, out, f.resume);
+}
+
 }  // namespace
 
 int train(const Arguments& arguments) {
@@ -180,13 +191,13 @@ int train(const Arguments& arguments) {
   }
   log::info("Training on " + described);
   f.trainer.compute = machine.dtype;
-  const std::unique_ptr<train::Task> task = make_task(f, machine);  // what it refuses costs no old run
-  std::error_code error;
-  if (!f.resume) std::filesystem::remove_all(out / "checkpoints", error);
-  std::filesystem::create_directories(out, error);
-  if (error) throw Error(ExitCode::cannot_create, "Cannot make folder " + out.string() + ": " + error.message());
-  f.trainer.config = options.effective_config();
-  const train::Outcome outcome = train::run_training(*task, *machine.device, world, f.trainer, out, f.resume);
+  train::Outcome outcome{};
+  try {
+    outcome = train_task(f, options, world, machine);
+  } catch (const c10::OutOfMemoryError& e) {  // of a step, the trainer says itself what fits
+    throw device::out_of_memory(e, *machine.device, "The network with its gradients and Adam's moments",
+                                "use a smaller network, or a device with more memory");
+  }
   if (run.json)
     log::print_json(nlohmann::json{{"out", out.string()}, {"finished", outcome == train::Outcome::finished}}.dump());
   if (outcome == train::Outcome::stopped) return static_cast<int>(ExitCode::stopped);

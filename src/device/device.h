@@ -22,7 +22,9 @@ struct Capabilities {
   std::vector<at::ScalarType> dtypes;  ///< compute types it runs at useful speed, preferred first
   bool graph_capture = false;          ///< a step can be recorded and replayed
   bool deferred_execution = false;     ///< work is queued until end_step()
-  std::string collective_backend;      ///< "mpi", "nccl", "hccl", or empty
+  std::string collective_backend{};    ///< "mpi", "nccl", "hccl", or empty
+  bool float64 = true;                 ///< double precision exists there
+  bool tf32 = false;                   ///< products in fp32 are rounded to TF32, as the user asked (CIRRUS_TF32=1)
 };
 
 /// Bytes.

@@ -11,6 +11,7 @@
 #include "kernels/activation.h"
 #include "kernels/join.h"
 #include "kernels/memory.h"
+#include "kernels/phase_join.h"
 #include "kernels/space_to_depth.h"
 #include "kernels/weight_norm.h"
 
@@ -100,7 +101,9 @@ EdmNetwork::EdmNetwork(const EdmConfig& config, std::uint64_t seed, const at::De
     const std::int64_t out = config.widths[static_cast<std::size_t>(level)];
     for (std::int64_t b = config.blocks - 1; b >= 0; --b) {
       const std::string name = "decoder." + std::to_string(level) + "." + std::to_string(b);
-      decoder_[static_cast<std::size_t>(level)].push_back(add_block(name, width + out, out, level, false));
+      auto& blocks = decoder_[static_cast<std::size_t>(level)];
+      blocks.push_back(add_block(name, width + out, out, level, false));
+      blocks.back().coarse = width;
       width = out;
     }
   }
@@ -110,6 +113,8 @@ EdmNetwork::EdmNetwork(const EdmConfig& config, std::uint64_t seed, const at::De
     embed_scalars_ = add_weight("embed.scalars", config.embedding, config.condition_scalars + 1, 0, 0);
   embed_scales_ = add_weight("embed.scales", scales_, config.embedding, 0, 0);
   embed_bands_ = add_weight("embed.bands", kernels::kBands, config.embedding, 0, 0);
+  for (std::size_t level = 0; level < decoder_.size(); ++level)  // as compute_weights() puts them
+    decoder_[level].front().phases = static_cast<std::int64_t>(weights_.size() + level);
   for (const auto& [name, n] : {std::pair<const char*, std::int64_t>{"gain.head", 1},
                                 {"gain.scales", scales_},
                                 {"gain.bands", kernels::kBands}})
@@ -180,10 +185,26 @@ at::Tensor EdmNetwork::encode(const Block& block, const at::Tensor& x, const at:
   return kernels::mp_sum(trunk, branch(block, activated, scales), kResidualBalance);
 }
 
+at::Tensor EdmNetwork::join(const Block& block, const at::Tensor& coarse, const at::Tensor& fine,
+                            const at::Tensor& scales) const {
+  const at::Tensor mine = scales.narrow(1, block.scale_begin, block.width);
+  if (coarse.size(2) == fine.size(2))
+    return kernels::scale_act(convolve(kernels::upsample_cat_act(coarse, fine), block.first), mine);
+  // The convolution of a concatenation is a sum of two, and that of repeated pixels one of the pixels.
+  const std::int64_t ca = coarse.size(1), cb = fine.size(1);
+  const auto [wa, wb] = kernels::cat_weights(ca, cb);
+  const auto activated = [](const at::Tensor& x, double gain) {
+    return kernels::scale_act(x, at::full({x.size(0), x.size(1)}, gain, x.options().dtype(at::kFloat)));
+  };
+  const at::Tensor& w = effective_[static_cast<std::size_t>(block.first)];
+  const at::Tensor& phases = effective_[static_cast<std::size_t>(block.phases)];
+  return kernels::phase_sum_scale_act(at::conv2d(activated(coarse, wa), phases, {}, 1, 1),
+                                      at::conv2d(activated(fine, wb), w.narrow(1, ca, cb), {}, 1, 1), mine);
+}
+
 at::Tensor EdmNetwork::decode(const Block& block, const at::Tensor& coarse, const at::Tensor& fine,
                               const at::Tensor& scales) const {
-  const at::Tensor y = branch(block, kernels::upsample_cat_act(coarse, fine), scales);
-  // The 1 x 1 convolution of a concatenation is a sum of two, and that of repeated pixels is one of the pixels.
+  const at::Tensor y = convolve(join(block, coarse, fine, scales), block.second);
   const std::int64_t ca = coarse.size(1), cb = fine.size(1);
   const at::Tensor& skip = effective_[static_cast<std::size_t>(block.skip)];
   const auto [wa, wb] = kernels::cat_weights(ca, cb);
@@ -194,7 +215,7 @@ at::Tensor EdmNetwork::decode(const Block& block, const at::Tensor& coarse, cons
 
 at::Tensor EdmNetwork::estimate(const at::Tensor& x, const at::Tensor& sigma, const at::Tensor& skip,
                                 const at::Tensor& out, const Conditions& conditions) {
-  if (!prepared_) effective_ = kernels::normalize_weights(raw_weights(), dtype_);
+  if (!prepared_) compute_weights(dtype_);
   const auto linear = [&](const at::Tensor& v, std::int64_t w) {
     return at::matmul(v, effective_[static_cast<std::size_t>(w)].to(at::kFloat).t());
   };
@@ -266,6 +287,15 @@ std::vector<at::Tensor> EdmNetwork::raw_weights() const {
   return raw;
 }
 
+void EdmNetwork::compute_weights(at::ScalarType dtype) {
+  effective_ = kernels::normalize_weights(raw_weights(), dtype);
+  for (const std::vector<Block>& level : decoder_) {
+    const Block& enlarging = level.front();
+    const at::Tensor w = effective_[static_cast<std::size_t>(enlarging.first)];
+    effective_.push_back(kernels::phase_weights(w.narrow(1, 0, enlarging.coarse), dtype));
+  }
+}
+
 void EdmNetwork::after_update() {
   prepared_ = false;
   kernels::force_unit_weights(raw_weights());
@@ -273,7 +303,7 @@ void EdmNetwork::after_update() {
 
 void EdmNetwork::prepare_for_sampling(at::ScalarType dtype) {
   c10::NoGradGuard no_grad;
-  effective_ = kernels::normalize_weights(raw_weights(), dtype);
+  compute_weights(dtype);
   prepared_ = true;
 }
 

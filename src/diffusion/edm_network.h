@@ -56,6 +56,8 @@ private:
   /// Indices into weights_ of a block's layers; -1 where there is none.
   struct Block {
     std::int64_t skip = -1, first = -1, second = -1;
+    std::int64_t phases = -1;                 ///< of the coarse channels of `first`, in the decoder block that enlarges
+    std::int64_t coarse = 0;                  ///< channels that come from the level below or the block before
     std::int64_t scale_begin = 0, width = 0;  ///< its slice of the embedding's scales
     bool encoder = true;
   };
@@ -63,11 +65,13 @@ private:
                           std::int64_t level);
   Block add_block(const std::string& name, std::int64_t in, std::int64_t out, std::int64_t level, bool encoder);
   std::vector<at::Tensor> raw_weights() const;
+  void compute_weights(at::ScalarType dtype);
   at::Tensor convolve(const at::Tensor& x, std::int64_t weight) const;
   /// The residual branch of a block: two convolutions, the noise level's scales between them.
   at::Tensor branch(const Block& block, const at::Tensor& activated, const at::Tensor& scales) const;
   at::Tensor encode(const Block& block, const at::Tensor& x, const at::Tensor& scales) const;
-  /// coarse: at the resolution of fine (the encoder's activations) or half of it.
+  /// The first half of a decoder block. coarse: at the resolution of fine (the encoder's activations) or half of it.
+  at::Tensor join(const Block& block, const at::Tensor& coarse, const at::Tensor& fine, const at::Tensor& scales) const;
   at::Tensor decode(const Block& block, const at::Tensor& coarse, const at::Tensor& fine,
                     const at::Tensor& scales) const;
   /// skip * x + out * F, with F of Eq. 7; skip, out: [N]. Returns [N, 1, H, W] float32.
@@ -80,7 +84,7 @@ private:
   at::ScalarType dtype_;
   std::vector<NamedTensor> weights_;   ///< weight-normalised layers
   std::vector<NamedTensor> gains_;     ///< plain parameters
-  std::vector<at::Tensor> effective_;  ///< normalised weights of the current pass
+  std::vector<at::Tensor> effective_;  ///< normalised weights of the current pass, then the decoder's phases by level
   bool prepared_ = false;
   at::Tensor frequencies_, phases_, band_gain_rms2_, band_noise_gain2_;
   std::int64_t stem_ = -1, head_ = -1, embed_noise_ = -1, embed_scalars_ = -1, embed_scales_ = -1, embed_bands_ = -1;

@@ -1,14 +1,14 @@
-// The exact block projection and the Gauss-Newton solve.
+// The Gauss-Newton solve.
 #include "enhance/consistency.h"
 
 #include "base/signals.h"
 #include "enhance/local_inverse.h"
 #include "enhance/mirror.h"
+#include "kernels/block_flux.h"
 
 namespace cirrus::enhance {
 namespace {
 
-constexpr double kLargestT = 300;   // sinh stays finite in float64
 constexpr double kLargestStep = 1;  // of a correction in one outer step: linearisation holds about so far
 constexpr double kInnerTolerance = 1e-2;
 constexpr double kFirstShare = 0.3, kLeastShare = 0.03;  // of a residual that one outer step leaves
@@ -18,26 +18,11 @@ constexpr double kOutside = 1;            // prior sigma of T far outside the ma
 constexpr std::int64_t kTileMargin = 24;  // pixels of q around a tile that are solved with it
 constexpr double kNoData = 1e12;          // noise variance of pixels without data, over the largest signal's
 
-at::Tensor sinh_of(const at::Tensor& t) { return at::sinh(t.clamp(-kLargestT, kLargestT)); }
+at::Tensor sinh_of(const at::Tensor& t) { return at::sinh(t.clamp(-kernels::kLargestT, kernels::kLargestT)); }
 
 double inner_product(const at::Tensor& a, const at::Tensor& b) { return (a * b).sum().item<double>(); }
 
 }  // namespace
-
-at::Tensor project_blocks(const at::Tensor& t, const at::Tensor& q, std::int64_t s) {
-  std::vector<std::int64_t> shape = t.sizes().vec();
-  const std::int64_t h = q.size(0), w = q.size(1);
-  std::vector<std::int64_t> blocked(shape.begin(), shape.end() - 2);
-  blocked.insert(blocked.end(), {h, s, w, s});
-  const at::Tensor x = t.to(at::kDouble).clamp(-kLargestT, kLargestT).reshape(blocked);
-  const at::Tensor plus = x.exp().mean(at::IntArrayRef{-3, -1}, true),
-                   minus = (-x).exp().mean(at::IntArrayRef{-3, -1}, true);
-  const at::Tensor target = q.to(at::kDouble).view({h, 1, w, 1});
-  // u = exp(d), the positive root, without cancellation on either side of zero.
-  const at::Tensor root = (target.square() + plus * minus).sqrt();
-  const at::Tensor u = at::where(target >= 0, (target + root) / plus, minus / (root - target));
-  return (x + u.log()).reshape(shape);
-}
 
 double chi_square(const at::Tensor& t, const at::Tensor& q, const sky::Degradation& degrade, double noise,
                   const at::Tensor& weight) {
@@ -160,7 +145,7 @@ private:
   /// fitted.
   at::Tensor newton_step(const at::Tensor& t, const at::Tensor& residual, const at::Tensor& around,
                          const at::Tensor& share) {
-    const at::Tensor slope = at::cosh(t.clamp(-kLargestT, kLargestT));
+    const at::Tensor slope = at::cosh(t.clamp(-kernels::kLargestT, kernels::kLargestT));
     const at::Tensor noise = (share * around).square().clamp_min(variance_);
     const at::Tensor pull =
         expand((kPullBack * options_.noise / around.clamp_min(1e-300)).square().clamp(0, 1)) * (t - start_);

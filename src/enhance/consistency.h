@@ -1,6 +1,6 @@
-// Agreement of an output with its input. Block mode: an exact projection in the transform, in closed form. Beam mode:
-// the maximum a posteriori correction under the instrument's noise, by Gauss-Newton with conjugate gradients. All maps
-// in the transform's units: q = (I - m)/a = sinh(T). Arithmetic in float64.
+// Agreement of an output with its input in beam mode (block mode: kernels/block_flux.h): the maximum a posteriori
+// correction under the instrument's noise, by Gauss-Newton with conjugate gradients. All maps in the transform's units:
+// q = (I - m)/a = sinh(T). Arithmetic in float64.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -10,10 +10,6 @@
 #include "sky/degrade.h"
 
 namespace cirrus::enhance {
-
-/// Shifts T by one constant a block so that the block mean of sinh(T) is q exactly: with E+- the block means of
-/// exp(+-T), exp(d) solves E+ u^2 - 2 q u - E- = 0. t: [..., s h, s w], q: [h, w]; returns t + d.
-at::Tensor project_blocks(const at::Tensor& t, const at::Tensor& q, std::int64_t factor);
 
 struct BeamSolve {
   double noise = 0;          ///< sigma of the data, in q units, > 0

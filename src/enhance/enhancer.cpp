@@ -8,9 +8,12 @@
 #include <numeric>
 
 #include "base/errors.h"
+#include "base/log.h"
 #include "base/signals.h"
+#include "device/memory_error.h"
 #include "enhance/consistency.h"
 #include "enhance/mirror.h"
+#include "kernels/block_flux.h"
 #include "kernels/normal_noise.h"
 #include "sky/degrade.h"
 
@@ -100,6 +103,44 @@ at::Tensor sample_members(const Prepared& p, Model& model, const EnhanceOptions&
     t.narrow(0, first, n).copy_((p.base + p.scale * x0).to(at::kDouble));
   }
   return t;
+}
+
+/// Which --tile to use instead: smaller ones are tried out.
+std::string largest_tile_that_fits(Model& model, const Layout& layout) {
+  const diffusion::Denoiser& network = *model.network;
+  const at::TensorOptions like = at::TensorOptions(model.device->torch_device()).dtype(at::kFloat);
+  for (std::int64_t tile = std::max(layout.rows.tile, layout.columns.tile) / 2; tile >= kLeastTile; tile /= 2) {
+    const std::int64_t side = tile / network.alignment() * network.alignment();
+    try {
+      (void)model.network->denoise(at::zeros({1, 1, side, side}, like), at::ones({1}, like),
+                                   {at::zeros({1, network.condition_maps(), side, side}, like),
+                                    at::zeros({1, network.condition_scalars()}, like)});
+      model.device->end_step();
+      model.device->synchronize();
+      return "windows of " + std::to_string(side) + " fit: --tile " + std::to_string(side);
+    } catch (const c10::OutOfMemoryError&) {
+      continue;
+    }
+  }
+  return "use a device with more memory, or --device cpu";
+}
+
+/// Members with as many windows and members at once as the device's memory holds: fewer, where `layout`'s do not fit.
+at::Tensor sample_within_memory(const Prepared& p, Model& model, const EnhanceOptions& o, Layout& layout) {
+  while (true) {
+    try {
+      return sample_members(p, model, o, layout);
+    } catch (const c10::OutOfMemoryError& e) {
+      const std::string windows =
+          "Windows of " + std::to_string(layout.rows.tile) + " x " + std::to_string(layout.columns.tile) + " pixels";
+      if (layout.batch == 1 && layout.members_at_once == 1)
+        throw device::out_of_memory(e, *model.device, windows, largest_tile_that_fits(model, layout));
+      layout.batch = std::max<std::int64_t>(1, layout.batch / 2);
+      layout.members_at_once = std::max<std::int64_t>(1, layout.members_at_once / 2);
+      log::warning("Out of memory on " + model.device->name() + ": going on with " + std::to_string(layout.batch) +
+                   " windows and " + std::to_string(layout.members_at_once) + " members at once");
+    }
+  }
 }
 
 /// Tells the shares of one solve as evaluations.
@@ -226,7 +267,7 @@ Enhanced enhance_map(const Observation& given, const at::Tensor& missing, Model&
   // A map without contrast has no scale to add detail at.
   const bool flat = observation.lr.max().item<double>() == observation.lr.min().item<double>();
   at::Tensor t = flat ? at::zeros({one ? 1 : o.members, out.layout.height, out.layout.width}, at::kDouble)
-                      : sample_members(p, model, o, out.layout);
+                      : sample_within_memory(p, model, o, out.layout);
   const auto [low, high] = bounds(data.q, sampling.factor);
   const auto bounded = [&](const at::Tensor& x) { return at::minimum(at::maximum(x, low), high); };
   t = bounded(t);
@@ -240,7 +281,9 @@ Enhanced enhance_map(const Observation& given, const at::Tensor& missing, Model&
   }
   if (o.consistency && !one) {
     if (block) {
-      t = project_blocks(t, data.q, sampling.factor);
+      const at::Device where =
+          model.device->capabilities().float64 ? model.device->torch_device() : at::Device(at::kCPU);
+      t = kernels::project_blocks(t.to(where), data.q.to(where), sampling.factor).cpu();
     } else {
       make_consistent(t, data, solve, o);
     }
@@ -251,11 +294,11 @@ Enhanced enhance_map(const Observation& given, const at::Tensor& missing, Model&
     evaluation.sampler.name = "mean";
     evaluation.progress = nullptr;
     const auto n = static_cast<double>(t.size(0));
-    average = (n * average + kEvaluationIsWorth * bounded(sample_members(p, model, evaluation, out.layout)[0])) /
+    average = (n * average + kEvaluationIsWorth * bounded(sample_within_memory(p, model, evaluation, out.layout)[0])) /
               (n + kEvaluationIsWorth);
   }
   if (o.consistency && block) {
-    average = project_blocks(average, data.q, sampling.factor);
+    average = kernels::project_blocks(average, data.q, sampling.factor);
   } else if (o.consistency) {
     solve.progress = SolveProgress(o.progress);
     const BeamSolution solved = on_one_thread([&] { return solve_beam(average, data.q, data.degrade, solve); });

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/signals.h"
+#include "device/memory_error.h"
 #include "dist/checkpoint.h"
 #include "train/records.h"
 
@@ -99,7 +100,10 @@ public:
   void advance() {
     task_.load(step_, 0, options_.batch, options_.batch);
     optimizer_.schedule(learning_rate(options_.optimizer, step_, options_.steps));
-    if (options_.capture && eager_steps_ == kWarmSteps) graph_ = device_.capture([this] { compute(); });
+    if (options_.capture && !tried_ && eager_steps_ == kWarmSteps) {
+      tried_ = true;
+      graph_ = device_.capture([this] { compute(); });
+    }
     if (graph_) {
       graph_->replay();
     } else {
@@ -108,6 +112,28 @@ public:
     }
     ++step_;
     samples_ += options_.batch;
+  }
+
+  /// What to say when a step does not fit into the device's memory: the largest part of a batch that does, tried out.
+  std::string what_fits() {
+    graph_.reset();
+    const auto forget = [&] {
+      for (const auto& [name, parameter] : named_) parameter.mutable_grad().reset();
+    };
+    for (std::int64_t parts = options_.accumulation + 1; parts <= options_.batch; ++parts) {
+      if (options_.batch % parts != 0) continue;
+      forget();
+      try {
+        torch::autograd::backward({optimizer_.scaled(task_.loss(0, options_.batch / parts))}, {});
+        device_.end_step();
+        device_.synchronize();
+      } catch (const c10::OutOfMemoryError&) {
+        continue;
+      }
+      return "parts of " + std::to_string(options_.batch / parts) +
+             " samples fit: --set train.accumulation=" + std::to_string(parts);
+    }
+    return "not even one sample fits: use a smaller network or patch, or a device with more memory";
   }
 
   /// Mean loss since the last call, and the last step's gradient norm; waits for the device.
@@ -176,6 +202,7 @@ private:
   Optimizer optimizer_;
   at::Tensor losses_, norm_;  ///< on the device: sum of the losses that were not read yet, the last gradient norm
   std::unique_ptr<device::Graph> graph_;
+  bool tried_ = false;  ///< to record a step
   std::int64_t eager_steps_ = 0, step_ = 0, samples_ = 0;
 };
 
@@ -225,7 +252,12 @@ Outcome run_training(Task& task, device::Device& device, const dist::World& worl
     }
     data_seconds += steady_seconds() - before;
     if (!progress) progress.emplace("training", options.steps - run.step(), "steps");
-    run.advance();
+    try {
+      run.advance();
+    } catch (const c10::OutOfMemoryError& e) {
+      throw device::out_of_memory(
+          e, device, "A step of " + std::to_string(options.batch / options.accumulation) + " samples", run.what_fits());
+    }
     progress->advance();
     if (run.step() % options.record_steps == 0 || run.step() == options.steps) {
       const auto [loss, norm] = run.read(run.step() - recorded);  // waits for the device: time is read after it

@@ -1,4 +1,5 @@
-"""Runs Cirrus' worker and the eager PyTorch twin in turns and prints the ratios of their speeds (started by ./run)."""
+"""Runs Cirrus' worker and its PyTorch twins, eager and compiled, in turns and prints the ratios of their speeds (started by
+./run)."""
 import argparse
 import json
 import os
@@ -11,11 +12,17 @@ import time
 import torch
 
 import eager_edm
+import eager_sr3
 import weights
 
-REQUIRED = {"train": 1.1, "sample": 1.2}
+# What is promised: at least so many times the faster of the peers.
+REQUIRED = {("edm", "fp32"): 1.3, ("edm", "bf16"): 1.5, ("sr3", "fp32"): 1.5, ("sr3", "bf16"): 1.5}
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
-PATCH, BATCH, FIELD, FIELDS, SAMPLER_STEPS = 64, 16, 256, 4, 4
+SAMPLER_STEPS = 4
+# Training: batches of patches; sampling: fields in one batch.
+SIZES = {"edm": dict(patch=64, batch=16, field=256, fields=4), "sr3": dict(patch=64, batch=4, field=128, fields=2)}
+# The published network at a quarter of its width.
+SR3 = {"inner": 32, "multipliers": [1, 2, 4, 4, 8, 8], "blocks": 3, "attention_level": 3, "groups": 8, "dropout": 0.2}
 WALL, PROCESSOR = 0, 1
 
 
@@ -35,18 +42,26 @@ class Cirrus:
 
 
 class Peer:
-    """The same commands on the eager network."""
+    """The same commands on the network in PyTorch: eager, or compiled by torch.compile."""
 
-    def __init__(self, model, batch):
+    def __init__(self, kind, model, batch, compiled):
         tensors, metadata = weights.read(model)
+        self.kind, self.compiled, self.name = kind, compiled, "compiled" if compiled else "eager"
         self.tensors, self.config = tensors, json.loads(metadata["cirrus"])["network_config"]
         self.batch = {k: v for k, v in batch.items() if not k.startswith("field_")}
         self.fields = [batch["field_" + k] for k in ("noise", "maps", "scalars")]
 
-    def use(self, dtype, threads):
+    def use(self, dtype, threads, dropout):
         torch.set_num_threads(threads)
-        self.network = eager_edm.Edm(self.config, self.tensors, DTYPES[dtype])
-        self.training = eager_edm.Training(self.network)
+        torch.compiler.reset()
+        module = eager_edm if self.kind == "edm" else eager_sr3
+        if self.kind == "edm":
+            self.network = eager_edm.Edm(self.config, self.tensors, DTYPES[dtype])
+        else:
+            self.network = eager_sr3.Sr3(self.config, self.tensors, DTYPES[dtype], dropout)
+        if self.compiled:
+            self.network.loss, self.network.denoise = torch.compile(self.network.loss), torch.compile(self.network.denoise)
+        self.training = module.Training(self.network)
 
     @torch.no_grad()
     def forward(self):
@@ -59,6 +74,7 @@ class Peer:
     def timed(self, what, count):
         wall, processor = time.perf_counter(), time.process_time()
         if what == "train":
+            self.network.frozen = None
             value = self.training.steps(count, self.batch)
         else:
             self.network.freeze()
@@ -67,14 +83,16 @@ class Peer:
         return [time.perf_counter() - wall, time.process_time() - processor, value]
 
 
-def make_batch(config):
+def make_batch(kind, config):
     torch.manual_seed(0)
-    n, m, s = BATCH, config["condition_maps"], config["condition_scalars"]
+    size = SIZES[kind]
+    n, p, f = size["batch"], size["patch"], size["field"]
+    m, s = (config["condition_maps"], config["condition_scalars"]) if kind == "edm" else (1, 0)
     return {
-        "x0": 0.5 * torch.randn(n, 1, PATCH, PATCH), "noise": torch.randn(n, 1, PATCH, PATCH),
-        "sigma": torch.exp(torch.linspace(-4, 3, n)), "maps": torch.randn(n, m, PATCH, PATCH),
-        "scalars": torch.randn(n, s), "field_noise": torch.randn(FIELDS, 1, FIELD, FIELD),
-        "field_maps": torch.randn(m, FIELD, FIELD), "field_scalars": torch.randn(s),
+        "x0": 0.5 * torch.randn(n, 1, p, p), "noise": torch.randn(n, 1, p, p),
+        "sigma": torch.exp(torch.linspace(-4, 3, n)), "maps": torch.randn(n, m, p, p),
+        "scalars": torch.randn(n, s), "field_noise": torch.randn(size["fields"], 1, f, f),
+        "field_maps": torch.randn(m, f, f), "field_scalars": torch.randn(s),
     }
 
 
@@ -85,8 +103,8 @@ def check_equal(cirrus, peer, dtype, threads, folder):
     file = os.path.join(folder, "output.safetensors")
 
     def estimates(kind):
-        cirrus.ask("use", kind, threads)
-        peer.use(kind, threads)
+        cirrus.ask("use", kind, threads, 0)
+        peer.use(kind, threads, 0)
         cirrus.ask("forward", file)
         return weights.read(file)[0]["output"], peer.forward()
 
@@ -110,15 +128,16 @@ def check_equal(cirrus, peer, dtype, threads, folder):
             sys.exit("compare.py: Cirrus and the peer do not compute the same")
 
 
-def pace(peer, cirrus, what, rounds, seconds):
-    """Turns A B, B A, ...: per round (wall and processor seconds of both for the same work)."""
-    wall = max(peer.timed(what, 1)[0], cirrus.timed(what, 1)[0])  # warms up as well
+def pace(sides, what, rounds, seconds):
+    """Turns A B C, C B A, ...: per round the (wall, processor) seconds of each side for the same work."""
+    wall = max(side.timed(what, 1)[0] for side in sides)  # warms up and compiles as well
+    wall = max(side.timed(what, 1)[0] for side in sides)
     count = max(1, round(seconds / wall))
     results = []
     for i in range(rounds):
-        sides = [peer, cirrus] if i % 2 == 0 else [cirrus, peer]
-        times = {id(side): side.timed(what, count)[:2] for side in sides}
-        results.append((times[id(peer)], times[id(cirrus)]))
+        order = range(len(sides)) if i % 2 == 0 else range(len(sides) - 1, -1, -1)
+        times = {k: sides[k].timed(what, count)[:2] for k in order}
+        results.append([times[k] for k in range(len(sides))])
     return count, results
 
 
@@ -128,35 +147,37 @@ def roof(cirrus, what, seconds, clock):
     return max(answer[2] / answer[clock] for answer in (cirrus.timed(what, count) for _ in range(3))) / 1e9
 
 
-def measure(cirrus, peer, dtype, threads, options, folder):
-    print(f"\n{dtype}, {threads} thread{'s' if threads > 1 else ''}")
-    flop_per_pixel = float(cirrus.ask("use", dtype, threads)[0])
-    check_equal(cirrus, peer, dtype, threads, folder)
+def measure(kind, cirrus, peers, dtype, threads, options, folder):
+    print(f"\n{kind}, {dtype}, {threads} thread{'s' if threads > 1 else ''}")
+    check_equal(cirrus, peers[0], dtype, threads, folder)
+    flop = [float(v) for v in cirrus.ask("use", dtype, threads, SR3["dropout"])]
+    for peer in peers:
+        peer.use(dtype, threads, SR3["dropout"])
     # With one thread processor time is the time without what else the machine does; more threads wait for each other,
     # and waiting counts as work there.
     clock = WALL if threads > 1 else PROCESSOR
     roofs = {what: roof(cirrus, what, options.seconds / 3, clock) for what in ("convolution", "matmul")}
     print("  roofs in GFLOP/s: " + ", ".join(f"{k} {v:.0f}" for k, v in roofs.items()))
-    print("  work     images/s: peer  Cirrus   GFLOP/s: peer  Cirrus   of roof   ratio: wall  (from, to)   processor")
-    rows = []
-    for what, pixels, images, passes in (
-        ("train", BATCH * PATCH**2, BATCH, 3),
-        ("sample", FIELDS * FIELD**2 * SAMPLER_STEPS, FIELDS * SAMPLER_STEPS, 1),
-    ):
-        count, results = pace(peer, cirrus, what, options.rounds, options.seconds)
-        wall = [a[0] / b[0] for a, b in results]
-        row = {"dtype": dtype, "threads": threads, "work": what, "ratio_wall": statistics.median(wall),
-               "ratio_wall_low": min(wall), "ratio_wall_high": max(wall),
-               "ratio_processor": statistics.median(a[1] / b[1] for a, b in results), **{"roof_" + k: v for k, v in roofs.items()}}
-        for side, name in enumerate(("peer", "cirrus")):
+    print("  work    side       images/s   GFLOP/s   of roof   Cirrus is faster by: wall  (from, to)   processor")
+    rows, size = [], SIZES[kind]
+    for what, images, work in (("train", size["batch"], 3 * flop[0] * size["batch"]),
+                               ("sample", size["fields"] * SAMPLER_STEPS, flop[1] * size["fields"] * SAMPLER_STEPS)):
+        if options.work and what != options.work:
+            continue
+        count, results = pace([*peers, cirrus], what, options.rounds, options.seconds)
+        row = {"network": kind, "dtype": dtype, "threads": threads, "work": what, **{"roof_" + k: v for k, v in roofs.items()}}
+        for side, name in enumerate([*(peer.name for peer in peers), "cirrus"]):
             seconds = statistics.median(r[side][clock] for r in results) / count
-            row[name + "_images_per_s"] = images / seconds
-            row[name + "_gflops"] = passes * flop_per_pixel * pixels / seconds / 1e9
-        row["ratio"] = row["ratio_processor"] if clock == PROCESSOR else row["ratio_wall"]
+            row[name + "_images_per_s"], row[name + "_gflops"] = images / seconds, work / seconds / 1e9
+            text = f"  {what:8}{name:9}{images / seconds:10.1f}{work / seconds / 1e9:10.0f}{work / seconds / 1e9 / roofs['convolution']:10.0%}"
+            if name != "cirrus":
+                wall = [r[side][WALL] / r[-1][WALL] for r in results]
+                processor = statistics.median(r[side][PROCESSOR] / r[-1][PROCESSOR] for r in results)
+                row["ratio_" + name] = processor if clock == PROCESSOR else statistics.median(wall)
+                text += f"{statistics.median(wall):26.2f}  ({min(wall):.2f}, {max(wall):.2f}){processor:11.2f}"
+            print(text, flush=True)
+        row["ratio"] = min(row["ratio_" + peer.name] for peer in peers)
         rows.append(row)
-        print(f"  {what:8}{row['peer_images_per_s']:15.1f}{row['cirrus_images_per_s']:8.1f}{row['peer_gflops']:16.0f}"
-              f"{row['cirrus_gflops']:8.0f}{row['cirrus_gflops'] / roofs['convolution']:9.0%}"
-              f"{row['ratio_wall']:14.2f}  ({min(wall):.2f}, {max(wall):.2f}){row['ratio_processor']:11.2f}", flush=True)
     return rows
 
 
@@ -169,8 +190,10 @@ def main():
     parser.add_argument("--rounds", type=int, default=9, help="turns a figure is the median of (%(default)s)")
     parser.add_argument("--seconds", type=float, default=1.5, help="of a turn (%(default)s)")
     parser.add_argument("--json", metavar="FILE", help="write the figures there")
-    parser.add_argument("--require", action="store_true",
-                        help=f"exit 1 if training is below {REQUIRED['train']} or sampling below {REQUIRED['sample']} times the peer")
+    parser.add_argument("--networks", default="edm,sr3", metavar="LIST", help="edm, sr3 (%(default)s)")
+    parser.add_argument("--work", default="", help="train or sample (default: both)")
+    parser.add_argument("--eager-only", action="store_true", help="leave torch.compile out")
+    parser.add_argument("--require", action="store_true", help="exit 1 where Cirrus falls short of what is promised")
     options = parser.parse_args()
 
     flags = open("/proc/cpuinfo").read() if os.path.exists("/proc/cpuinfo") else ""
@@ -178,26 +201,33 @@ def main():
     dtypes = options.dtypes.split(",") if options.dtypes else ["bf16", "fp32"] if native_bf16 else ["fp32"]
     cores = len(os.sched_getaffinity(0))
     threads = [int(t) for t in options.threads.split(",")] if options.threads else sorted({1, cores})
-    print(f"peer: eager PyTorch {torch.__version__}; {cores} cores, load {os.getloadavg()[0]:.1f}; medians of {options.rounds} turns; "
-          f"training: batches of {BATCH} patches of {PATCH} x {PATCH}; sampling: {FIELDS} fields of {FIELD} x {FIELD}, {SAMPLER_STEPS} steps, "
-          "an image is one evaluation")
+    print(f"peers: PyTorch {torch.__version__}, eager and compiled, channels-last; {cores} cores, load {os.getloadavg()[0]:.1f}; medians "
+          f"of {options.rounds} turns; sampling: {SAMPLER_STEPS} steps, an image is one evaluation")
+    for kind, size in SIZES.items():
+        print("{}: training on {batch} patches of {patch} x {patch}, sampling {fields} fields of {field} x {field}".format(kind, **size))
     if max(threads) > 1 and os.getloadavg()[0] > 0.5:
         print("other programs use this machine: threads then wait for each other, and figures of more than one mean little")
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        config = json.loads(weights.read(options.model)[1]["cirrus"])["network_config"]
-        batch, file = make_batch(config), os.path.join(folder, "batch.safetensors")
-        weights.write(file, batch)
-        cirrus, peer = Cirrus(options.program, options.model, file), Peer(options.model, batch)
-        for dtype in dtypes:
-            for t in threads:
-                rows += measure(cirrus, peer, dtype, t, options, folder)
+        for kind in options.networks.split(","):
+            model, file = options.model, os.path.join(folder, kind + "-batch.safetensors")
+            if kind == "sr3":
+                model = os.path.join(folder, "sr3.safetensors")
+                weights.write(model, eager_sr3.initial(SR3), {"cirrus": json.dumps({"network": "sr3", "network_config": SR3})})
+            batch = make_batch(kind, json.loads(weights.read(model)[1]["cirrus"])["network_config"])
+            weights.write(file, {k: v for k, v in batch.items() if v.numel()})
+            cirrus = Cirrus(options.program, model, file)
+            peers = [Peer(kind, model, batch, compiled) for compiled in ([False] if options.eager_only else [False, True])]
+            for dtype in dtypes:
+                for t in threads:
+                    rows += measure(kind, cirrus, peers, dtype, t, options, folder)
     if options.json:
         with open(options.json, "w") as out:
             json.dump(rows, out, indent=1)
-    low = [r for r in rows if r["ratio"] < REQUIRED[r["work"]]]
+    low = [r for r in rows if r["ratio"] < REQUIRED[r["network"], r["dtype"]]]
     for r in low:
-        print(f"below {REQUIRED[r['work']]}: {r['work']} {r['dtype']} with {r['threads']} threads, {r['ratio']:.2f}")
+        promised = REQUIRED[r["network"], r["dtype"]]
+        print(f"below {promised}: {r['network']} {r['work']} {r['dtype']} with {r['threads']} threads, {r['ratio']:.2f}")
     sys.exit(1 if options.require and low else 0)
 
 

@@ -22,8 +22,8 @@ def read(path):
     return tensors, metadata
 
 
-def write(path, tensors):
-    header, data = {}, b""
+def write(path, tensors, metadata=None):
+    header, data = ({"__metadata__": metadata} if metadata else {}), b""
     for name, tensor in tensors.items():
         flat = tensor.float().contiguous()
         raw = ctypes.string_at(flat.data_ptr(), 4 * flat.numel())

@@ -7,6 +7,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "base/errors.h"
+#include "tests/device/recording_device.h"
 #include "tests/diffusion/small_network.h"
 
 namespace {
@@ -195,6 +196,29 @@ BOOST_AUTO_TEST_CASE(members_do_not_mix_and_their_order_does_not_matter) {
   BOOST_TEST(largest_difference(s.tiled(64, 32, false, 4, 0.6, s.x.index_select(0, order)),
                                 all.index_select(0, order)) < 1e-5);
   BOOST_TEST(largest_difference(s.tiled(64, 32, false, 4, 0.6, s.x.narrow(0, 1, 1)), all.narrow(0, 1, 1)) < 1e-5);
+}
+
+BOOST_AUTO_TEST_CASE(an_evaluation_is_recorded_once_for_each_number_of_members) {
+  Scene scene(3);
+  RecordingDevice recorder;
+  const auto axis = [&](std::int64_t n) {
+    return diffusion::plan_axis(n, 96, -1, false, 0, scene.network.alignment());
+  };
+  const auto make = [&](device::Device& device) {
+    return TiledDenoiser(scene.network, device, scene.maps, scene.scalars, axis(200), axis(168), 4);
+  };
+  TiledDenoiser recorded = make(recorder), plain = make(device::cpu());
+  std::vector<at::Tensor> kept;
+  for (const double sigma : {4.0, 1.0, 0.5, 0.2}) {
+    kept.push_back(recorded(scene.x, sigma));
+    BOOST_TEST(at::equal(kept.back(), plain(scene.x, sigma)), sigma);
+  }
+  BOOST_TEST(recorder.captures == 1);
+  BOOST_TEST(recorder.replays == 3);
+  BOOST_TEST(at::equal(kept[1], plain(scene.x, 1.0)));  // a later replay does not write over it
+  for (int i = 0; i < 3; ++i) (void)recorded(scene.x.narrow(0, 0, 2), 0.7);
+  BOOST_TEST(at::equal(recorded(scene.x.narrow(0, 0, 2), 0.7), plain(scene.x.narrow(0, 0, 2), 0.7)));
+  BOOST_TEST(recorder.captures == 2);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,6 +1,8 @@
 // Agreement of an output with its input: the exact projection of blocks, and the solve under a beam and noise.
 #include "enhance/consistency.h"
 
+#include "kernels/block_flux.h"
+
 #include <boost/test/unit_test.hpp>
 #include <csignal>
 
@@ -55,7 +57,7 @@ BOOST_AUTO_TEST_CASE(block_means_are_met_for_every_contrast_and_sign) {
     for (const double spread : {0.0, 0.3, 3.0}) {
       for (const double level : {0.0, 1e-8, 1e-3, 1.0, 1e3, 1e8, -1e-3, -1.0, -1e3, -1e8}) {
         const at::Tensor t = spread * white_noise({6 * s, 7 * s}, 1), q = level * (1 + 0.1 * white_noise({6, 7}, 2));
-        const at::Tensor projected = project_blocks(t, q, s);
+        const at::Tensor projected = kernels::project_blocks(t, q, s);
         // float64 all along: 1e-13 of the block's mean or of the map's robust sigma.
         BOOST_TEST(block_error(projected, q, s) < 1e-13, "factor " << s << ", spread " << spread << ", level " << level
                                                                    << ": " << block_error(projected, q, s));
@@ -67,10 +69,10 @@ BOOST_AUTO_TEST_CASE(block_means_are_met_for_every_contrast_and_sign) {
 BOOST_AUTO_TEST_CASE(blocks_of_eight_decades_beside_each_other_do_not_disturb_one_another) {
   at::Tensor q = at::tensor({1e8, -1e8, 1e-8, 0.0, 3.0, -3.0}).to(at::kDouble).view({2, 3});
   const at::Tensor t = white_noise({8, 12}, 3);
-  const at::Tensor projected = project_blocks(t, q, 4);
+  const at::Tensor projected = kernels::project_blocks(t, q, 4);
   BOOST_TEST(block_error(projected, q, 4) < 1e-13);
   q[0][0] = 5;
-  const at::Tensor other = project_blocks(t, q, 4);
+  const at::Tensor other = kernels::project_blocks(t, q, 4);
   BOOST_TEST(other.narrow(1, 4, 8).equal(projected.narrow(1, 4, 8)));
 }
 
@@ -79,7 +81,7 @@ BOOST_AUTO_TEST_CASE(a_bright_pixel_in_a_faint_block_keeps_its_place) {
   t[1][2] = 18;  // 3e7 robust sigmas
   for (const double mean : {1e6, 0.5, -0.5}) {
     const at::Tensor q = at::full({1, 1}, mean, at::kDouble);
-    const at::Tensor projected = project_blocks(t, q, 4);
+    const at::Tensor projected = kernels::project_blocks(t, q, 4);
     BOOST_TEST(projected.isfinite().all().item<bool>());
     BOOST_TEST(projected.argmax().item<std::int64_t>() == 6);
     // The sum of 16 pixels of up to |mean| * 16 each, in float64.
@@ -90,8 +92,8 @@ BOOST_AUTO_TEST_CASE(a_bright_pixel_in_a_faint_block_keeps_its_place) {
 
 BOOST_AUTO_TEST_CASE(it_shifts_each_block_by_one_constant_and_leaves_a_consistent_map_alone) {
   const at::Tensor t = white_noise({12, 8}, 5), q = tests::block_mean(t.sinh(), 4);
-  BOOST_TEST(largest(project_blocks(t, q, 4) - t) < 1e-13);
-  const at::Tensor shift = project_blocks(t, q + 2, 4) - t;
+  BOOST_TEST(largest(kernels::project_blocks(t, q, 4) - t) < 1e-13);
+  const at::Tensor shift = kernels::project_blocks(t, q + 2, 4) - t;
   const at::Tensor by_block = tests::block_mean(shift, 4).repeat_interleave(4, 0).repeat_interleave(4, 1);
   BOOST_TEST(largest(shift - by_block) < 1e-13);
   BOOST_TEST((shift > 0).all().item<bool>());
@@ -99,13 +101,13 @@ BOOST_AUTO_TEST_CASE(it_shifts_each_block_by_one_constant_and_leaves_a_consisten
 
 BOOST_AUTO_TEST_CASE(members_are_projected_each_for_itself) {
   const at::Tensor t = white_noise({3, 8, 8}, 6), q = white_noise({2, 2}, 7);
-  const at::Tensor together = project_blocks(t, q, 4);
-  for (std::int64_t i = 0; i < 3; ++i) BOOST_TEST(together[i].equal(project_blocks(t[i], q, 4)));
+  const at::Tensor together = kernels::project_blocks(t, q, 4);
+  for (std::int64_t i = 0; i < 3; ++i) BOOST_TEST(together[i].equal(kernels::project_blocks(t[i], q, 4)));
 }
 
 BOOST_AUTO_TEST_CASE(overflowing_states_give_finite_maps) {
   const at::Tensor t = at::full({4, 4}, 900.0, at::kDouble), q = at::ones({1, 1}, at::kDouble);
-  const at::Tensor projected = project_blocks(t, q, 4);
+  const at::Tensor projected = kernels::project_blocks(t, q, 4);
   BOOST_TEST(projected.isfinite().all().item<bool>());
   BOOST_TEST(block_error(projected, q, 4) < 1e-13);
 }

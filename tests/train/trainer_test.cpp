@@ -9,6 +9,7 @@
 #include "base/signals.h"
 #include "tests/base/exit_code_of.h"
 #include "tests/base/scratch_folder.h"
+#include "tests/device/recording_device.h"
 #include "tests/train/quadratic_task.h"
 
 namespace {
@@ -308,6 +309,32 @@ BOOST_AUTO_TEST_CASE(a_new_run_begins_a_new_file) {
   train_in(task, folder.path(), options(5));
   BOOST_TEST((steps_of(records(folder.path())) == std::vector<std::int64_t>{5}));
   BOOST_TEST(records(folder.path())[0].at("samples") == 20);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(recorded_steps)
+
+BOOST_AUTO_TEST_CASE(a_device_that_records_gets_one_recording_and_replays_it) {
+  const auto run = [](device::Device& device, bool capture) {
+    const ScratchFolder folder;
+    QuadraticTask task;
+    train::TrainerOptions o = options(20);
+    o.accumulation = 2;
+    o.capture = capture;
+    (void)train::run_training(task, device, {}, o, folder.path(), false);
+    return task.position();
+  };
+  RecordingDevice recorder, refused, without(false);
+  const at::Tensor recorded = run(recorder, true);
+  BOOST_TEST(at::equal(recorded, run(device::cpu(), true)));
+  BOOST_TEST(recorder.captures == 1);
+  BOOST_TEST(recorder.replays == 17);  // after three steps that warm libraries up
+  // What cannot be recorded runs as it is, and is not tried again; neither is what nobody wants recorded.
+  BOOST_TEST(at::equal(recorded, run(without, true)));
+  BOOST_TEST(without.captures == 1);
+  BOOST_TEST(at::equal(recorded, run(refused, false)));
+  BOOST_TEST(refused.captures == 0);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,6 +1,8 @@
 // Cirrus' side of the speed comparison: loads a model and a batch, then runs what standard input asks for, so that
 // compare.py can let it take turns with its peer. Commands, one a line, each answered by one line:
-//   use bf16|fp32 THREADS     builds the network anew from the file's weights      -> FLOP of a pixel of a forward pass
+//   use bf16|fp32 THREADS DROPOUT   builds the network anew from the file's weights   -> FLOP of a training sample's
+//   and
+//                                    of a sampled field's forward pass (dropout: of sr3; 0 for equal losses)
 //   forward FILE              denoise(x, sigma, conditions) of the batch, as tensor `output`           -> ok
 //   train N                   N steps: forward, backward, clip, Adam, normalisation, EMA    -> wall s, processor s,
 //   loss sample N                  N runs of DPM-Solver++ over the fields            -> wall s, processor s, mean
@@ -17,6 +19,7 @@
 #include "base/errors.h"
 #include "diffusion/edm_network.h"
 #include "diffusion/sampler.h"
+#include "diffusion/sr3_network.h"
 #include "diffusion/tiling.h"
 #include "dist/tensor_file.h"
 #include "train/optimizer.h"
@@ -45,25 +48,44 @@ void timed(F&& work) {
 class Worker {
 public:
   Worker(const std::string& model, const std::string& batch)
-      : model_(dist::load_tensors(model)),
-        config_(
-            diffusion::EdmConfig::from_json(nlohmann::json::parse(model_.metadata.at("cirrus")).at("network_config"))) {
+      : model_(dist::load_tensors(model)), card_(nlohmann::json::parse(model_.metadata.at("cirrus"))) {
     for (const auto& [name, tensor] : dist::load_tensors(batch).tensors) batch_[name] = tensor;
+    if (!batch_.contains("scalars")) {  // a file holds no empty tensors
+      batch_["scalars"] = at::empty({batch_.at("x0").size(0), 0});
+      batch_["field_scalars"] = at::empty({0});
+    }
   }
 
-  void use(const std::string& dtype, int threads) {
+  void use(const std::string& dtype, int threads, double dropout) {
     at::set_num_threads(threads);
     dtype_ = dtype == "bf16" ? at::kBFloat16 : at::kFloat;
-    network_ = std::make_unique<diffusion::EdmNetwork>(config_, 0, at::kCPU, dtype_);
+    const nlohmann::json& config = card_.at("network_config");
+    train::OptimizerOptions options;
+    if (sr3()) {
+      auto c = diffusion::Sr3Config::from_json(config);
+      c.dropout = dropout;
+      width_ = c.inner;
+      network_ = std::make_unique<diffusion::Sr3Network>(c, 0, at::kCPU, dtype_, diffusion::Sr3Network::Weights::unset);
+      options.beta2 = 0.999;
+      options.clip = 0;
+      options.average = false;
+    } else {
+      const auto c = diffusion::EdmConfig::from_json(config);
+      width_ = c.widths[c.widths.size() / 2];
+      network_ = std::make_unique<diffusion::EdmNetwork>(c, 0, at::kCPU, dtype_);
+    }
     std::vector<at::Tensor> parameters;
     for (const diffusion::NamedTensor& p : network_->parameters()) {
       p.tensor.copy_(model_.get(p.name, p.tensor.sizes()));
       parameters.push_back(p.tensor.requires_grad_(true));
     }
-    train::OptimizerOptions options;
     optimizer_ = std::make_unique<train::Optimizer>(options, parameters, device::cpu(), dtype_);
     network_->after_update();
-    std::cout << network_->flops(1, 1) << std::endl;
+    const auto flops = [&](const char* name) {
+      const at::Tensor& x = batch_.at(name);
+      return network_->flops(x.size(-2), x.size(-1));
+    };
+    std::cout << flops("x0") << ' ' << flops("field_noise") << std::endl;
   }
 
   void forward(const std::string& file) {
@@ -80,7 +102,7 @@ public:
   double train(int steps) {
     double loss = 0;
     for (int i = 0; i < steps; ++i) {
-      optimizer_->schedule(kLearningRate);
+      optimizer_->schedule(sr3() ? 1e-4 : kLearningRate);
       const at::Tensor l = network_->loss(batch_.at("x0"), batch_.at("noise"), batch_.at("sigma"), conditions());
       torch::autograd::backward({l}, {});
       optimizer_->step();
@@ -111,7 +133,7 @@ public:
 
   double convolution(int repetitions) {
     const c10::NoGradGuard no_grad;
-    const std::int64_t c = config_.widths[config_.widths.size() / 2], n = 16, side = 64;
+    const std::int64_t c = width_, n = 16, side = 64;
     const auto make = [&](at::IntArrayRef shape) {
       return at::full(shape, 0.1, at::TensorOptions(dtype_)).contiguous(at::MemoryFormat::ChannelsLast);
     };
@@ -129,14 +151,18 @@ public:
   }
 
 private:
+  bool sr3() const { return card_.at("network") == "sr3"; }
   at::Tensor sigmas() const { return batch_.at("sigma").view({-1, 1, 1, 1}); }
-  diffusion::Conditions conditions() const { return {batch_.at("maps"), batch_.at("scalars"), {}}; }
+  diffusion::Conditions conditions() const {
+    return {batch_.at("maps"), batch_.at("scalars"), at::arange(batch_.at("x0").size(0))};
+  }
 
   dist::TensorFile model_;
-  diffusion::EdmConfig config_;
+  nlohmann::json card_;
+  std::int64_t width_ = 64;
   std::map<std::string, at::Tensor> batch_;
   at::ScalarType dtype_ = at::kFloat;
-  std::unique_ptr<diffusion::EdmNetwork> network_;
+  std::unique_ptr<diffusion::Denoiser> network_;
   std::unique_ptr<train::Optimizer> optimizer_;
 };
 
@@ -144,10 +170,11 @@ int run(const std::string& model, const std::string& batch) {
   Worker worker(model, batch);
   std::string command, word;
   int number = 0;
+  double real = 0;
   std::cout.precision(9);
   while (std::cin >> command) {
-    if (command == "use" && std::cin >> word >> number)
-      worker.use(word, number);
+    if (command == "use" && std::cin >> word >> number >> real)
+      worker.use(word, number, real);
     else if (command == "forward" && std::cin >> word)
       worker.forward(word);
     else if (command == "train" && std::cin >> number)
@@ -168,13 +195,13 @@ int run(const std::string& model, const std::string& batch) {
 
 int main(int argc, char** argv) {
   if (argc != 3) {
-    std::cerr << "usage: edm_benchmark MODEL.safetensors BATCH.safetensors (commands on standard input)\n";
+    std::cerr << "usage: network_benchmark MODEL.safetensors BATCH.safetensors (commands on standard input)\n";
     return static_cast<int>(ExitCode::usage);
   }
   try {
     return run(argv[1], argv[2]);
   } catch (const std::exception& e) {
-    std::cerr << "edm_benchmark: " << e.what() << '\n';
+    std::cerr << "network_benchmark: " << e.what() << '\n';
     return 70;
   }
 }

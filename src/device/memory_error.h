@@ -1,0 +1,15 @@
+// A device that ran out of memory, said so that a user can act on it.
+#pragma once
+
+#include <c10/util/Exception.h>
+
+#include "base/errors.h"
+#include "device/device.h"
+
+namespace cirrus::device {
+
+/// "`what` does not fit into the memory of DEVICE (N GB): the allocator's first sentence (remedy)", exit code 70.
+Error out_of_memory(const c10::OutOfMemoryError& error, const Device& device, const std::string& what,
+                    const std::string& remedy);
+
+}  // namespace cirrus::device
