@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 
 #include "kernels/activation.h"
 
@@ -10,7 +12,10 @@ namespace cirrus::kernels {
 inline constexpr float kHardswishGain = static_cast<float>(1.0 / kHardswishRms);
 
 inline float hardswish(float x) {
-  const float r = std::min(std::max(x + 3.f, 0.f), 6.f);
+  // Clamped to [0, 6] as whole numbers: the bits of non-negative floats have their order, and compilers that must heed
+  // NaN make several instructions of a clamp of floats.
+  constexpr auto kSix = std::bit_cast<std::int32_t>(6.f);
+  const float r = std::bit_cast<float>(std::min(std::max(std::bit_cast<std::int32_t>(x + 3.f), 0), kSix));
   return x * r * (kHardswishGain / 6.f);
 }
 /// Derivative of hardswish(x): 0 below -3, 1 above 3, (2x + 3)/6 between; times the gain.

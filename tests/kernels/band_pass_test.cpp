@@ -3,6 +3,7 @@
 #include "kernels/band_pass.h"
 
 #include "kernels/normal_noise.h"
+#include "tests/kernels/devices.h"
 #include "tests/kernels/differentiation.h"
 
 namespace {
@@ -19,8 +20,9 @@ BOOST_AUTO_TEST_CASE(bands_equal_convolutions_in_double) {
     const at::Tensor x = normals({n, 1, h, w}, 21).to(at::kFloat);
     const at::Tensor exact = kernels::reference::band_pass(x.to(at::kDouble));
     // The weights are float32 in both; sums of 25 x 25 products of weights that sum to 1.
-    check_close(kernels::band_pass(x).to(at::kDouble), exact, 1e-5, 2e-6,
-                "bands of " + std::to_string(h) + " x " + std::to_string(w));
+    for (const Place& place : places())
+      check_close(kernels::band_pass(x.to(place.device)).to(at::kCPU).to(at::kDouble), exact, 1e-5, 2e-6,
+                  "bands of " + std::to_string(h) + " x " + std::to_string(w) + " on " + place.name);
   }
 }
 
@@ -88,7 +90,9 @@ BOOST_AUTO_TEST_CASE(samples_do_not_mix_and_threads_do_not_matter) {
   // A window of a larger buffer.
   const at::Tensor buffer = normals({3, 1, 80, 60}, 24).to(at::kFloat),
                    window = buffer.narrow(2, 4, 70).narrow(3, 9, 45);
-  BOOST_TEST(at::equal(kernels::band_pass(window), kernels::band_pass(window.contiguous())));
+  for (const Place& place : places())
+    BOOST_TEST(at::equal(kernels::band_pass(buffer.to(place.device).narrow(2, 4, 70).narrow(3, 9, 45)),
+                         kernels::band_pass(window.to(place.device).contiguous())));
 }
 
 BOOST_AUTO_TEST_CASE(several_channels_are_refused) {

@@ -31,21 +31,23 @@ struct Pass {
   Tensors outputs, gradients;
 };
 
-/// `used`: how many of the outputs the sum contains (all by default).
-inline Pass differentiate(const Operator& f, const Tensors& inputs, at::ScalarType type, std::size_t used = 99) {
+/// `used`: how many of the outputs the sum contains (all by default). Inputs and results are on the host.
+inline Pass differentiate(const Operator& f, const Tensors& inputs, at::ScalarType type, std::size_t used = 99,
+                          const at::Device& device = at::kCPU) {
   Tensors leaves;
   for (const at::Tensor& x : inputs)
-    leaves.push_back(x.detach().to(type).clone(at::MemoryFormat::Preserve).requires_grad_(true));
+    leaves.push_back(x.detach().to(device, type).clone(at::MemoryFormat::Preserve).requires_grad_(true));
   const Tensors outputs = f(leaves);
   Tensors seen, weights;
   for (std::size_t k = 0; k < std::min(used, outputs.size()); ++k) {
     seen.push_back(outputs[k]);
     // Rounded to bfloat16 first, so that every precision gets the same weights.
-    weights.push_back(normals(outputs[k].sizes(), 900 + k).to(at::kBFloat16).to(outputs[k].scalar_type()));
+    weights.push_back(normals(outputs[k].sizes(), 900 + k).to(at::kBFloat16).to(device, outputs[k].scalar_type()));
   }
   Pass pass;
-  for (const at::Tensor& y : outputs) pass.outputs.push_back(y.detach().to(at::kDouble));
-  for (const at::Tensor& g : torch::autograd::grad(seen, leaves, weights)) pass.gradients.push_back(g.to(at::kDouble));
+  for (const at::Tensor& y : outputs) pass.outputs.push_back(y.detach().to(at::kCPU).to(at::kDouble));
+  for (const at::Tensor& g : torch::autograd::grad(seen, leaves, weights))
+    pass.gradients.push_back(g.to(at::kCPU).to(at::kDouble));
   return pass;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "tests/kernels/devices.h"
 #include "tests/kernels/differentiation.h"
 
 namespace {
@@ -22,33 +23,38 @@ BOOST_AUTO_TEST_SUITE(normal_noise)
 BOOST_AUTO_TEST_CASE(noise_equals_the_reference_in_double) {
   for (const auto& [y0, x0] :
        {std::pair<std::int64_t, std::int64_t>{0, 0}, {7, 3}, {123456, 4000001}, {1, 2147483640}}) {
-    at::Tensor fast = at::empty({2, 1, 37, 1021}), exact = at::empty_like(fast);
-    kernels::fill_normal(fast, window({5, 1ull << 40}, y0, x0, 9));
+    at::Tensor exact = at::empty({2, 1, 37, 1021});
     kernels::reference::fill_normal(exact, window({5, 1ull << 40}, y0, x0, 9));
     // 1e-5: the angle has 24 bits (3.7e-7 of a turn's 2 pi, times a radius up to 6.7) and sine, cosine and logarithm
     // are good to 1e-7. Where the radius is below 0.01 the uniform number lies within 5e-5 of 1, where float32 has
     // steps of 2^-24: the radius, the root of twice that, is then right to sqrt(2^-23) = 3.5e-4 only. One pair in
     // 20000.
-    const at::Tensor error = (fast - exact).abs();
-    BOOST_TEST(error.masked_select(exact.abs() > 0.01).max().item<double>() < 1e-5);
-    BOOST_TEST(error.max().item<double>() < 3.5e-4);
-    BOOST_TEST((error > 1e-5).to(at::kDouble).mean().item<double>() < 2e-4);
+    for (const Place& place : places()) {
+      const at::Tensor fast =
+          kernels::normal_noise(exact.sizes(), window({5, 1ull << 40}, y0, x0, 9), place.device).to(at::kCPU);
+      const at::Tensor error = (fast - exact).abs();
+      BOOST_TEST(error.masked_select(exact.abs() > 0.01).max().item<double>() < 1e-5, place.name);
+      BOOST_TEST(error.max().item<double>() < 3.5e-4, place.name);
+      BOOST_TEST((error > 1e-5).to(at::kDouble).mean().item<double>() < 2e-4, place.name);
+    }
   }
 }
 
 BOOST_AUTO_TEST_CASE(any_window_of_a_field_equals_the_field) {
-  const at::Tensor field = kernels::normal_noise({2, 1, 40, 700}, window({3, 8}));
-  for (const auto& [y, x, h, w] : {std::array<std::int64_t, 4>{0, 0, 40, 700},
-                                   {1, 1, 3, 5},
-                                   {17, 255, 20, 258},
-                                   {39, 699, 1, 1},
-                                   {8, 2, 9, 1},
-                                   {5, 257, 2, 300}}) {
-    const at::Tensor part = kernels::normal_noise({2, 1, h, w}, window({3, 8}, y, x));
-    BOOST_TEST(at::equal(part, field.narrow(2, y, h).narrow(3, x, w)),
-               "window at " << y << ", " << x << " of " << h << " x " << w);
-    const at::Tensor alone = kernels::normal_noise({1, 1, h, w}, window({8}, y, x));
-    BOOST_TEST(at::equal(alone, part.narrow(0, 1, 1)));
+  for (const Place& place : places()) {
+    const at::Tensor whole = kernels::normal_noise({2, 1, 40, 700}, window({3, 8}), place.device);
+    for (const auto& [y, x, h, w] : {std::array<std::int64_t, 4>{0, 0, 40, 700},
+                                     {1, 1, 3, 5},
+                                     {17, 255, 20, 258},
+                                     {39, 699, 1, 1},
+                                     {8, 2, 9, 1},
+                                     {5, 257, 2, 300}}) {
+      const at::Tensor part = kernels::normal_noise({2, 1, h, w}, window({3, 8}, y, x), place.device);
+      BOOST_TEST(at::equal(part, whole.narrow(2, y, h).narrow(3, x, w)),
+                 "window at " << y << ", " << x << " of " << h << " x " << w << " on " << place.name);
+      const at::Tensor alone = kernels::normal_noise({1, 1, h, w}, window({8}, y, x), place.device);
+      BOOST_TEST(at::equal(alone, part.narrow(0, 1, 1)));
+    }
   }
 }
 
@@ -59,11 +65,16 @@ BOOST_AUTO_TEST_CASE(threads_and_layout_do_not_matter) {
   };
   const at::Tensor one = with(1);
   BOOST_TEST(at::equal(one, with(2)));
-  at::Tensor strided = at::zeros({3, 1, 333, 100}).transpose(2, 3), wide = at::zeros({3, 1, 100, 333}, at::kDouble);
-  kernels::fill_normal(strided, window({1, 2, 3}));
-  kernels::fill_normal(wide, window({1, 2, 3}));
-  BOOST_TEST(at::equal(strided, one));
-  BOOST_TEST(at::equal(wide.to(at::kFloat), one));
+  for (const Place& place : places()) {
+    const at::TensorOptions there(place.device);
+    at::Tensor strided = at::zeros({3, 1, 333, 100}, there.dtype(at::kFloat)).transpose(2, 3);
+    at::Tensor wide = at::zeros({3, 1, 100, 333}, there.dtype(at::kDouble));
+    kernels::fill_normal(strided, window({1, 2, 3}));
+    kernels::fill_normal(wide, window({1, 2, 3}));
+    // Made on the host and copied, whatever the device.
+    BOOST_TEST(at::equal(strided.to(at::kCPU), one), place.name);
+    BOOST_TEST(at::equal(wide.to(at::kCPU).to(at::kFloat), one), place.name);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(moments_are_those_of_the_normal_distribution) {

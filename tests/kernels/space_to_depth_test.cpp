@@ -1,6 +1,7 @@
 // The network's two ends against their reference compositions.
 #include "kernels/space_to_depth.h"
 
+#include "tests/kernels/devices.h"
 #include "tests/kernels/differentiation.h"
 
 namespace {
@@ -22,15 +23,18 @@ BOOST_AUTO_TEST_SUITE(space_to_depth)
 
 BOOST_AUTO_TEST_CASE(the_input_equals_its_reference_bit_by_bit) {
   const Threads threads(2);
-  for (const Shape& s : kShapes)
-    for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-      const at::Tensor bands = floats({s.n, s.bands, s.h, s.w}, 1), scales = floats({s.n, s.bands}, 2),
-                       maps = floats({s.n, s.maps, s.h, s.w}, 3);
-      const at::Tensor found = kernels::space_to_depth_input(bands, scales, maps, type);
-      // One product and one rounding in both.
-      BOOST_TEST(at::equal(found, kernels::reference::space_to_depth_input(bands, scales, maps, type)));
-      BOOST_TEST(found.is_contiguous(at::MemoryFormat::ChannelsLast));
-    }
+  for (const Place& place : places())
+    for (const Shape& s : kShapes)
+      for (const at::ScalarType type : place.types) {
+        const at::Tensor bands = floats({s.n, s.bands, s.h, s.w}, 1), scales = floats({s.n, s.bands}, 2),
+                         maps = floats({s.n, s.maps, s.h, s.w}, 3);
+        const at::Tensor found =
+            kernels::space_to_depth_input(bands.to(place.device), scales.to(place.device), maps.to(place.device), type);
+        // One product and one rounding in both.
+        BOOST_TEST(at::equal(found.to(at::kCPU), kernels::reference::space_to_depth_input(bands, scales, maps, type)),
+                   place.name);
+        BOOST_TEST(found.is_contiguous(at::MemoryFormat::ChannelsLast));
+      }
 }
 
 BOOST_AUTO_TEST_CASE(channels_hold_the_pixels_of_a_plane_in_reading_order) {
@@ -46,42 +50,48 @@ BOOST_AUTO_TEST_CASE(planes_may_be_shared_cut_or_reordered) {
   const at::Tensor bands = floats({2, 4, 8, 12}, 4), scales = floats({2, 4}, 5), field = floats({6, 20, 30}, 6);
   const at::Tensor cut = field.narrow(0, 2, 3).narrow(1, 4, 8).narrow(2, 10, 12);
   const at::Tensor turned = field.narrow(0, 0, 3).transpose(1, 2).narrow(1, 4, 8).narrow(2, 3, 12);
-  for (const at::Tensor& maps : {cut, turned, cut.flip(0)}) {
-    const at::Tensor shared = maps.unsqueeze(0).expand({2, 3, 8, 12});
-    BOOST_TEST(at::equal(kernels::space_to_depth_input(bands, scales, shared, at::kFloat),
-                         kernels::space_to_depth_input(bands, scales, shared.contiguous(), at::kFloat)));
-  }
+  for (const Place& place : places())
+    for (const at::Tensor& maps : {cut, turned, cut.flip(0)}) {
+      const auto there = [&](const at::Tensor& x) { return x.to(place.device); };
+      const at::Tensor shared = there(field).as_strided(maps.sizes(), maps.strides(), maps.storage_offset());
+      const at::Tensor given = maps.is_alias_of(field) ? shared : there(maps);
+      BOOST_TEST(at::equal(
+          kernels::space_to_depth_input(there(bands), there(scales), given.unsqueeze(0).expand({2, 3, 8, 12}),
+                                        at::kFloat),
+          kernels::space_to_depth_input(there(bands), there(scales),
+                                        there(maps).unsqueeze(0).expand({2, 3, 8, 12}).contiguous(), at::kFloat)));
+    }
 }
 
 BOOST_AUTO_TEST_CASE(the_output_and_its_gradients_equal_the_reference) {
-  for (const Shape& s : kShapes)
-    for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-      const at::Tensor bands = floats({s.n, s.bands, s.h, s.w}, 7);
-      const auto rounded = [](const at::Tensor& x) { return x.to(at::kBFloat16).to(at::kDouble); };
-      const Tensors inputs{rounded(floats({s.n, 4, s.h / 2, s.w / 2}, 8)), rounded(floats({s.n}, 9)),
-                           rounded(floats({s.n, s.bands}, 10))};
-      const Pass exact = differentiate(
-          [&](const Tensors& t) {
-            return Tensors{kernels::reference::depth_to_space_output(t[0], t[1], bands.to(at::kDouble), t[2])};
-          },
-          inputs, at::kDouble);
-      const auto with = [&](int n) {
-        const Threads threads(n);
-        return differentiate(
+  for (const Place& place : places())
+    for (const Shape& s : kShapes)
+      for (const at::ScalarType type : place.types) {
+        const at::Tensor bands = floats({s.n, s.bands, s.h, s.w}, 7), there = bands.to(place.device);
+        const auto rounded = [&](const at::Tensor& x) { return x.to(type).to(at::kDouble); };
+        const Tensors inputs{rounded(floats({s.n, 4, s.h / 2, s.w / 2}, 8)), rounded(floats({s.n}, 9)),
+                             rounded(floats({s.n, s.bands}, 10))};
+        const Pass exact = differentiate(
             [&](const Tensors& t) {
-              return Tensors{kernels::depth_to_space_output(t[0], t[1].to(at::kFloat), bands, t[2].to(at::kFloat))};
+              return Tensors{kernels::reference::depth_to_space_output(t[0], t[1], bands.to(at::kDouble), t[2])};
             },
-            inputs, type);
-      };
-      const Pass found = with(2);
-      BOOST_TEST(same_bits(found, with(1)));
-      const double rounding = type == at::kFloat ? 2e-6 : 0.0040;  // of gradients in that type
-      check_close(found.outputs[0], exact.outputs[0], 2e-6, 4e-6, "output");
-      check_close(found.gradients[0], exact.gradients[0], rounding, 1e-6, "gradient of the head");
-      // Sums of up to 8192 products of size 1, whose partial sums stay near 100: float32 keeps 1e-5 of those.
-      check_close(found.gradients[1], exact.gradients[1], rounding, 2e-3, "gradient of its scale");
-      check_close(found.gradients[2], exact.gradients[2], rounding, 2e-3, "gradient of the bands' scales");
-    }
+            inputs, at::kDouble);
+        const auto with = [&](int n) {
+          const Threads threads(n);
+          return differentiate(
+              [&](const Tensors& t) {
+                return Tensors{kernels::depth_to_space_output(t[0], t[1].to(at::kFloat), there, t[2].to(at::kFloat))};
+              },
+              inputs, type, 99, place.device);
+        };
+        const Pass found = with(2);
+        BOOST_TEST(same_bits(found, with(1)));
+        check_close(found.outputs[0], exact.outputs[0], 2e-6, 4e-6, "output on " + place.name);
+        check_close(found.gradients[0], exact.gradients[0], rounding(type), 1e-6, "gradient of the head");
+        // Sums of up to 8192 products of size 1, whose partial sums stay near 100: float32 keeps 1e-5 of those.
+        check_close(found.gradients[1], exact.gradients[1], rounding(type), 2e-3, "gradient of its scale");
+        check_close(found.gradients[2], exact.gradients[2], rounding(type), 2e-3, "gradient of the bands' scales");
+      }
 }
 
 BOOST_AUTO_TEST_CASE(the_output_undoes_the_input) {

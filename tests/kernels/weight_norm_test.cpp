@@ -2,6 +2,7 @@
 // magnitude.
 #include "kernels/weight_norm.h"
 
+#include "tests/kernels/devices.h"
 #include "tests/kernels/differentiation.h"
 
 namespace {
@@ -15,6 +16,14 @@ Tensors layers() {
           0.1 * normals({33, 17}, 5)};
 }
 
+/// Every device with and without channels-last weights.
+std::vector<std::pair<Place, bool>> placed_layouts() {
+  std::vector<std::pair<Place, bool>> all;
+  for (const Place& place : places())
+    for (const bool last : {false, true}) all.emplace_back(place, last);
+  return all;
+}
+
 Tensors fused(const Tensors& w, at::ScalarType type) { return kernels::normalize_weights(w, type); }
 
 }  // namespace
@@ -26,18 +35,17 @@ BOOST_AUTO_TEST_CASE(all_layers_equal_the_reference_forward_and_backward) {
   for (const at::Tensor& w : layers()) inputs.push_back(w.to(at::kFloat).to(at::kDouble));
   const Pass exact = differentiate(
       [](const Tensors& w) { return kernels::reference::normalize_weights(w, at::kDouble); }, inputs, at::kDouble);
-  const Pass single = differentiate([](const Tensors& w) { return fused(w, at::kFloat); }, inputs, at::kFloat);
-  // The weights stay float32 and only the result is rounded to bfloat16, at 2^-9 relative; gradients arrive in bfloat16
-  // exactly.
-  const Pass half = differentiate([](const Tensors& w) { return fused(w, at::kBFloat16); }, inputs, at::kFloat);
-  for (std::size_t k = 0; k < inputs.size(); ++k) {
-    check_close(single.outputs[k], exact.outputs[k], 2e-6, 1e-7, "layer " + std::to_string(k));
-    check_close(half.outputs[k], exact.outputs[k], 0.0040, 1e-7, "layer " + std::to_string(k) + " in bfloat16");
-    // Sums of up to 576 products.
-    check_close(single.gradients[k], exact.gradients[k], 1e-5, 1e-5, "gradient of layer " + std::to_string(k));
-    check_close(half.gradients[k], exact.gradients[k], 1e-5, 1e-5,
-                "gradient of layer " + std::to_string(k) + " in bfloat16");
-  }
+  for (const Place& place : places())
+    for (const at::ScalarType type : place.types) {
+      // The weights stay float32 and only the result is rounded to a shorter type; gradients arrive in it exactly.
+      const Pass found =
+          differentiate([&](const Tensors& w) { return fused(w, type); }, inputs, at::kFloat, 99, place.device);
+      for (std::size_t k = 0; k < inputs.size(); ++k) {
+        const std::string what = "layer " + std::to_string(k) + " in " + c10::toString(type) + " on " + place.name;
+        check_close(found.outputs[k], exact.outputs[k], rounding(type), 1e-7, what);
+        check_close(found.gradients[k], exact.gradients[k], 1e-5, 1e-5, "gradient of " + what);  // up to 576 products
+      }
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_layer_that_is_not_used_gets_a_zero_gradient) {
@@ -75,12 +83,13 @@ BOOST_AUTO_TEST_CASE(normalised_convolutions_keep_unit_magnitude) {
 }
 
 BOOST_AUTO_TEST_CASE(forced_weights_have_unit_rms_in_every_output_channel) {
-  for (const at::Tensor& layer : layers())
-    for (const bool last : {false, true}) {
-      at::Tensor w = layer.to(at::kFloat);
-      if (last && w.dim() == 4) w = w.contiguous(at::MemoryFormat::ChannelsLast);
-      const at::Tensor before = w.clone();
-      kernels::force_unit_weights({w});
+  for (const auto& [place, last] : placed_layouts())
+    for (const at::Tensor& layer : layers()) {
+      at::Tensor before = layer.to(at::kFloat);
+      if (last && before.dim() == 4) before = before.contiguous(at::MemoryFormat::ChannelsLast);
+      const at::Tensor there = before.to(place.device).clone(at::MemoryFormat::Preserve);
+      kernels::force_unit_weights({there});
+      const at::Tensor w = there.to(at::kCPU);
       BOOST_TEST(w.flatten(1).square().mean(1).sub(1).abs().max().item<double>() <
                  1e-5);  // float32 sums of up to 576 squares
       // The direction of each channel stays.
@@ -90,12 +99,15 @@ BOOST_AUTO_TEST_CASE(forced_weights_have_unit_rms_in_every_output_channel) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(weights_in_a_strided_view_are_forced_too) {
-  at::Tensor buffer = normals({6, 8, 2}, 8).to(at::kFloat);
-  const at::Tensor untouched = buffer.select(2, 1).clone(), w = buffer.select(2, 0);
-  kernels::force_unit_weights({w});
-  BOOST_TEST(w.square().mean(1).sub(1).abs().max().item<double>() < 1e-5);
-  BOOST_TEST(at::equal(buffer.select(2, 1), untouched));
+BOOST_AUTO_TEST_CASE(weights_in_a_strided_view_are_forced_with_the_others) {
+  for (const Place& place : places()) {
+    at::Tensor buffer = normals({6, 8, 2}, 8).to(place.device, at::kFloat);
+    const at::Tensor untouched = buffer.select(2, 1).clone(), w = buffer.select(2, 0),
+                     plain = normals({5, 4}, 9).to(place.device, at::kFloat);
+    kernels::force_unit_weights({w, plain});
+    for (const at::Tensor& x : {w, plain}) BOOST_TEST(x.square().mean(1).sub(1).abs().max().item<double>() < 1e-5);
+    BOOST_TEST(at::equal(buffer.select(2, 1), untouched));
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -6,6 +6,13 @@
 namespace cirrus::kernels {
 namespace {
 
+constexpr std::int64_t kNearest = 768;  // values that stay in the nearest cache between two passes
+
+/// Of `left` rows, as many as those.
+std::int64_t nearest_rows(const Rows& rows, std::int64_t left) {
+  return std::min(left, std::max<std::int64_t>(1, kNearest / rows.channels));
+}
+
 #define CIRRUS_LOOPS(T)                                                                                                \
   CIRRUS_DISPATCH void act_forward(const T* x, T* y, std::int64_t n) {                                                 \
     for (std::int64_t i = 0; i < n; ++i) store(y + i, hardswish(load(x + i)));                                         \
@@ -28,12 +35,17 @@ namespace {
   }                                                                                                                    \
   CIRRUS_DISPATCH void pixel_norm_act_forward(const T* x, T* xn, T* y, float* inv, std::int64_t rows,                  \
                                               std::int64_t c) {                                                        \
-    for (std::int64_t r = 0; r < rows; ++r, x += c, xn += c, y += c) {                                                 \
+    for (std::int64_t r = 0; r < rows; ++r) {                                                                          \
       float ss = 0.f;                                                                                                  \
-      _Pragma("omp simd reduction(+ : ss)") for (std::int64_t j = 0; j < c; ++j) ss += load(x + j) * load(x + j);      \
-      const float k =                                                                                                  \
-          1.f / std::sqrt(ss / static_cast<float>(c) + static_cast<float>(kPixelNormEpsilon * kPixelNormEpsilon));     \
-      inv[r] = k;                                                                                                      \
+      const T* p = x + r * c;                                                                                          \
+      _Pragma("omp simd reduction(+ : ss)") for (std::int64_t j = 0; j < c; ++j) ss += load(p + j) * load(p + j);      \
+      inv[r] = ss;                                                                                                     \
+    }                                                                                                                  \
+    for (std::int64_t r = 0; r < rows; ++r)                                                                            \
+      inv[r] =                                                                                                         \
+          1.f / std::sqrt(inv[r] / static_cast<float>(c) + static_cast<float>(kPixelNormEpsilon * kPixelNormEpsilon)); \
+    for (std::int64_t r = 0; r < rows; ++r, x += c, xn += c, y += c) {                                                 \
+      const float k = inv[r];                                                                                          \
       for (std::int64_t j = 0; j < c; ++j) {                                                                           \
         const float v = load(x + j) * k;                                                                               \
         store(xn + j, v);                                                                                              \
@@ -41,19 +53,17 @@ namespace {
       }                                                                                                                \
     }                                                                                                                  \
   }                                                                                                                    \
+  /* total: scratch memory for the gradients of these rows' normalised values. */                                      \
   CIRRUS_DISPATCH void pixel_norm_act_backward(const T* xn, const float* inv, const T* gx, const T* gy, T* dx,         \
-                                               std::int64_t rows, std::int64_t c) {                                    \
-    for (std::int64_t r = 0; r < rows; ++r, xn += c, gx += c, gy += c, dx += c) {                                      \
+                                               float* total, std::int64_t rows, std::int64_t c) {                      \
+    for (std::int64_t i = 0; i < rows * c; ++i)                                                                        \
+      total[i] = load(gx + i) + load(gy + i) * hardswish_slope(load(xn + i));                                          \
+    for (std::int64_t r = 0; r < rows; ++r, xn += c, total += c, dx += c) {                                            \
       float dot = 0.f;                                                                                                 \
-      _Pragma("omp simd reduction(+ : dot)") for (std::int64_t j = 0; j < c; ++j) {                                    \
-        const float v = load(xn + j);                                                                                  \
-        dot += (load(gx + j) + load(gy + j) * hardswish_slope(v)) * v;                                                 \
-      }                                                                                                                \
+      _Pragma("omp simd reduction(+ : dot)") for (std::int64_t j = 0; j < c; ++j) dot += total[j] * load(xn + j);      \
       dot /= static_cast<float>(c);                                                                                    \
-      for (std::int64_t j = 0; j < c; ++j) {                                                                           \
-        const float v = load(xn + j), g = load(gx + j) + load(gy + j) * hardswish_slope(v);                            \
-        store(dx + j, inv[r] * (g - v * dot));                                                                         \
-      }                                                                                                                \
+      const float k = inv[r];                                                                                          \
+      for (std::int64_t j = 0; j < c; ++j) store(dx + j, k * (total[j] - load(xn + j) * dot));                         \
     }                                                                                                                  \
   }                                                                                                                    \
   CIRRUS_DISPATCH void weighted_sum(const T* a, const T* b, T* y, std::int64_t n, float wa, float wb) {                \
@@ -133,9 +143,12 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> pixel_norm_act(const at::Tensor& 
   const at::Tensor inv = at::empty({rows.count}, x.options().dtype(at::kFloat));
   by_dtype(x, [&]<typename T>(T*) {
     parallel(rows.count, kGrain / rows.channels, [&](std::int64_t i, std::int64_t end) {
-      const std::int64_t at = i * rows.channels;
-      pixel_norm_act_forward(data<T>(x) + at, data<T>(normalised) + at, data<T>(y) + at, data<float>(inv) + i, end - i,
-                             rows.channels);
+      for (std::int64_t n; i < end; i += n) {
+        n = nearest_rows(rows, end - i);
+        const std::int64_t at = i * rows.channels;
+        pixel_norm_act_forward(data<T>(x) + at, data<T>(normalised) + at, data<T>(y) + at, data<float>(inv) + i, n,
+                               rows.channels);
+      }
     });
   });
   return {normalised, y, inv};
@@ -147,9 +160,13 @@ at::Tensor pixel_norm_act_backward(const at::Tensor& normalised, const at::Tenso
   const Rows rows = rows_of(normalised);
   by_dtype(normalised, [&]<typename T>(T*) {
     parallel(rows.count, kGrain / rows.channels, [&](std::int64_t i, std::int64_t end) {
-      const std::int64_t at = i * rows.channels;
-      kernels::pixel_norm_act_backward(data<T>(normalised) + at, data<float>(inv) + i, data<T>(grad_normalised) + at,
-                                       data<T>(grad_act) + at, data<T>(dx) + at, end - i, rows.channels);
+      std::vector<float> total(static_cast<std::size_t>(std::max(kNearest, rows.channels)));
+      for (std::int64_t n; i < end; i += n) {
+        n = nearest_rows(rows, end - i);
+        const std::int64_t at = i * rows.channels;
+        kernels::pixel_norm_act_backward(data<T>(normalised) + at, data<float>(inv) + i, data<T>(grad_normalised) + at,
+                                         data<T>(grad_act) + at, data<T>(dx) + at, total.data(), n, rows.channels);
+      }
     });
   });
   return dx;

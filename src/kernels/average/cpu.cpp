@@ -5,7 +5,7 @@ namespace cirrus::kernels {
 namespace {
 
 CIRRUS_DISPATCH void average(float* averaged, const float* weights, std::int64_t n, float share) {
-  for (std::int64_t i = 0; i < n; ++i) averaged[i] += share * (weights[i] - averaged[i]) * 1.00001f;
+  for (std::int64_t i = 0; i < n; ++i) averaged[i] += share * (weights[i] - averaged[i]);
 }
 
 }  // namespace

@@ -1,22 +1,35 @@
 // The band-pass cascade on the CPU: separable blurs over contiguous rows.
 #include "kernels/band_pass.h"
+
+#include <cstring>
+
 #include "kernels/rows.h"
 
 namespace cirrus::kernels {
 namespace {
 
-/// out[x] = sum_i w[i] in[x + i - radius], zero outside [0, width).
-CIRRUS_DISPATCH void blur_row(const float* padded, float* out, std::int64_t width, const float* w, int taps) {
-  for (std::int64_t x = 0; x < width; ++x) out[x] = 0.f;
-  for (int i = 0; i < taps; ++i) {
-    const float k = w[i];
-    const float* in = padded + i;
-    for (std::int64_t x = 0; x < width; ++x) out[x] += k * in[x];
+/// out[x] = sum_i w[i] in[x + i step], added up in the order of i, in pieces that stay in registers.
+CIRRUS_DISPATCH void blur(const float* in, std::int64_t step, float* out, std::int64_t width, const float* w,
+                          std::int64_t taps) {
+  using Vector [[gnu::vector_size(32)]] = float;
+  constexpr std::int64_t kVectors = 8, kPiece = kVectors * sizeof(Vector) / sizeof(float);
+  std::int64_t x = 0;
+  for (; x + kPiece <= width; x += kPiece) {
+    Vector sum[kVectors]{};
+    for (std::int64_t i = 0; i < taps; ++i) {
+      const float *p = in + i * step + x, weight = w[i];
+#pragma GCC unroll 8
+      for (std::int64_t k = 0; k < kVectors; ++k) {
+        Vector value;
+        std::memcpy(&value, p + k * kPiece / kVectors, sizeof value);
+        sum[k] += weight * value;
+      }
+    }
+    std::memcpy(out + x, sum, sizeof sum);
   }
-}
-
-CIRRUS_DISPATCH void add_row(const float* in, float* out, std::int64_t width, float k) {
-  for (std::int64_t x = 0; x < width; ++x) out[x] += k * in[x];
+  std::fill(out + x, out + width, 0.f);
+  for (std::int64_t i = 0; i < taps; ++i)
+    for (std::int64_t k = x; k < width; ++k) out[k] += w[i] * in[i * step + k];
 }
 
 CIRRUS_DISPATCH void subtract(const float* a, const float* b, float* out, std::int64_t n) {
@@ -29,13 +42,10 @@ void blur_rows(const float* in, float* out, std::int64_t y0, std::int64_t y1, st
   const int taps = static_cast<int>(w.size()), radius = taps / 2;
   std::vector<float> padded(static_cast<std::size_t>(width + taps), 0.f);
   for (std::int64_t y = y0; y < y1; ++y) {
-    float* column_sum = padded.data() + radius;
-    std::fill(padded.begin(), padded.end(), 0.f);
-    for (int i = 0; i < taps; ++i) {
-      const std::int64_t from = y + i - radius;
-      if (from >= 0 && from < height) add_row(in + from * width, column_sum, width, w[static_cast<std::size_t>(i)]);
-    }
-    blur_row(padded.data(), out + y * width, width, w.data(), taps);
+    const std::int64_t first = std::max<std::int64_t>(0, radius - y),
+                       last = std::min<std::int64_t>(taps, height + radius - y);  // taps whose rows are inside
+    blur(in + (y + first - radius) * width, width, padded.data() + radius, width, w.data() + first, last - first);
+    blur(padded.data(), 1, out + y * width, width, w.data(), taps);
   }
 }
 

@@ -21,7 +21,7 @@ void blend_windows(at::Tensor& field, const at::Tensor& windows, at::IntArrayRef
     for (; r < end; ++r)
       for (std::size_t i = 0; i < members.size(); ++i) {
         const std::int64_t k = static_cast<std::int64_t>(i), y = r % height - rows[i];
-        if (y < 0 || y >= th) continue;
+        if (members[i] != r / height || y < 0 || y >= th) continue;
         add_weighted(data<float>(windows) + (k * th + y) * tw, data<float>(column_weights) + k * tw,
                      data<float>(field) + r * width + columns[i], tw, data<float>(row_weights)[k * th + y]);
       }

@@ -34,7 +34,7 @@ CIRRUS_DISPATCH void solve(const double* __restrict plus, const double* __restri
     m /= pixels;
     // The positive root, without cancellation on either side of zero.
     const double root = std::sqrt(q[b] * q[b] + p * m);
-    u[b] = (q[b] + root) / p;
+    u[b] = q[b] >= 0 ? (q[b] + root) / p : m / (root - q[b]);
   }
 }
 

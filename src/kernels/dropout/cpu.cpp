@@ -19,7 +19,7 @@ constexpr std::int64_t kPiece = 4 * kBlocks;  // values
     philox_blocks(first, c1, c2, c3, k0, k1, kBlocks, words);                                                \
     for (std::int64_t i = 0; i < kBlocks; ++i) {                                                             \
       flat[4 * i] = words[0][i];                                                                             \
-      flat[4 * i + 1] = words[2][i];                                                                         \
+      flat[4 * i + 1] = words[1][i];                                                                         \
       flat[4 * i + 2] = words[2][i];                                                                         \
       flat[4 * i + 3] = words[3][i];                                                                         \
     }                                                                                                        \

@@ -74,7 +74,7 @@ namespace {
       if (silu) {                                                                                                   \
         for (std::int64_t j = 0; j < c; ++j) {                                                                      \
           const float v = load(x + j), d = load(g + j) * silu_slope(v * k[j] + o[j]);                               \
-          store(dx + j, d * k1[j] + (v * k2[j]));                                                           \
+          store(dx + j, d * k1[j] + (v * k2[j] + k3[j]));                                                           \
         }                                                                                                           \
       } else {                                                                                                      \
         for (std::int64_t j = 0; j < c; ++j) store(dx + j, load(g + j) * k1[j] + (load(x + j) * k2[j] + k3[j]));    \
