@@ -18,7 +18,8 @@ usage: ./bootstrap.sh [demo|test] [--jobs N] [--cuda] [--offline]
   test        the same, then build and run the tests
 
   --jobs N    compile N files at a time (default: by cores and memory)
-  --cuda      LibTorch with all its CUDA libraries, in build-cuda/ (versions with a CUDA module)
+  --cuda      for NVIDIA GPUs: LibTorch with all of CUDA's libraries (3 GB), built in build-cuda/; needs nvcc
+              (without --cuda the module for GPUs is built where nvcc is, but loads only with those libraries)
   --offline   download nothing: fail if something is missing
 
 Exit codes: 0 done, 1 a test failed, 64 usage, 69 something cannot be installed or downloaded here, 70 a step failed.
@@ -47,8 +48,8 @@ while (($#)); do
   shift || fail 64 "--jobs needs a number"
 done
 [[ -z $jobs || $jobs =~ ^[1-9][0-9]{0,3}$ ]] || fail 64 "--jobs '$jobs' is not a positive number"
-[[ $cuda == no || -d $root/src/device/cuda ]] ||
-  fail 69 "this version of Cirrus has no CUDA module (src/device/cuda): leave --cuda out"
+[[ $cuda == no ]] || command -v nvcc >/dev/null || [[ -x ${CUDA_HOME:-/usr/local/cuda}/bin/nvcc ]] ||
+  fail 69 "no nvcc here: install NVIDIA's CUDA toolkit 13.0 or newer, or name its folder in CUDA_HOME; or leave --cuda out"
 preset=debian-cpu build=$root/build
 if [[ $cuda == yes ]]; then preset=debian-cuda build=$root/build-cuda; fi
 
@@ -192,7 +193,7 @@ if [[ $goal == test ]]; then
   step "build programs and tests ($jobs at a time)" "if memory ran out, use --jobs 1" compile
   run_tests
 else
-  step "build the programs ($jobs at a time)" "if memory ran out, use --jobs 1" compile --target cirrus cirrus-data
+  step "build the programs ($jobs at a time)" "if memory ran out, use --jobs 1" compile --target cirrus cirrus-data cirrus_modules
 fi
 case $goal in
   demo) demo ;;

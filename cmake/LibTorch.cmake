@@ -67,7 +67,7 @@ add_library(LibTorch::cpu INTERFACE IMPORTED GLOBAL)
 target_include_directories(LibTorch::cpu SYSTEM INTERFACE ${torch_root}/include ${torch_root}/include/torch/csrc/api/include)
 target_compile_definitions(LibTorch::cpu INTERFACE _GLIBCXX_USE_CXX11_ABI=${LIBTORCH_CXX11_ABI} ${torch_definitions})
 # at::parallel_for is a header: without -fopenmp it would run on one thread. Torch's own libgomp (same SONAME) is the one loaded.
-target_compile_options(LibTorch::cpu INTERFACE -fopenmp)
+target_compile_options(LibTorch::cpu INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-fopenmp>")
 target_link_options(LibTorch::cpu INTERFACE ${torch_link_options} -fopenmp)
 target_link_libraries(LibTorch::cpu INTERFACE ${torch_root}/lib/libtorch_cpu.so ${torch_root}/lib/libc10.so Threads::Threads)
 if(EXISTS ${torch_root}/lib/libtorch_cuda.so AND EXISTS ${torch_root}/lib/libc10_cuda.so)

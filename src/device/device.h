@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,6 +49,15 @@ public:
   virtual void replay() = 0;
 };
 
+/// One AdamW update (Loshchilov and Hutter 2019) of all tensors, in place.
+struct AdamWUpdate {
+  std::vector<at::Tensor> weights, gradients, first, second;  ///< float32, on the device; gradients are only read
+  std::vector<at::Tensor> steps;              ///< the step number t, once for each tensor (may share memory)
+  at::Tensor rate, correction1, correction2;  ///< 0-d, on the device: rate, 1 - beta1^t, 1 - beta2^t
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;
+  std::optional<at::Tensor> overflow{};  ///< float16: above 0, nothing is changed
+};
+
 class Device {
 public:
   virtual ~Device() = default;
@@ -67,6 +77,8 @@ public:
   /// copies nothing from or to pageable host memory and waits for nothing; the caller keeps all tensors that it reads
   /// or writes. Null where the device cannot record this: the caller then goes on calling `work` itself.
   virtual std::unique_ptr<Graph> capture(const std::function<void()>& /*work*/) { return nullptr; }
+  /// The update by the device's own fused operator. False, and nothing done, where it has none for these tensors.
+  virtual bool adamw(const AdamWUpdate& /*update*/) { return false; }
   /// Options of host tensors from which copies to the device need not make the host wait.
   virtual at::TensorOptions host_options() const { return at::TensorOptions(at::kCPU); }
   /// What a report names beside the device: driver, libraries, compute capability, each with its version.
@@ -98,7 +110,8 @@ void register_backend(Backend* backend);
 std::vector<Backend*> backends();
 
 /// Opens "auto", "cpu", "cuda", "cuda:1", "hpu". Throws Error(usage) for an unknown name, Error(unavailable) for a
-/// missing device.
+/// missing device. To be called before other work of LibTorch, which asks once in a process which devices there are (at
+/// its first convolution, say): a module that is loaded later is not seen.
 std::unique_ptr<Device> open_device(const std::string& name);
 
 /// The CPU, open for the life of the program.

@@ -44,9 +44,29 @@ std::vector<fs::path> module_folders() {
   return folders;
 }
 
+/// A kind that comes as a module.
+struct ModuleKind {
+  const char *name, *hardware;
+  const char* driver;     ///< library of the driver, without which loading the module would take a second for nothing
+  const char* no_driver;  ///< said where it is missing
+  const char* remedy;     ///< for a module that does not load
+};
+constexpr ModuleKind kModuleKinds[] = {
+    {"cuda", "NVIDIA GPUs", "libcuda.so.1",
+     "no NVIDIA driver is installed here: there is no libcuda.so.1 (a container needs its host's: --gpus all or --nv)",
+     " (./bootstrap.sh --cuda installs LibTorch with all libraries of CUDA)"},
+    {"hpu", "Intel Gaudi", nullptr, "", ""}};
+
+bool is_installed(const char* library) {
+  void* handle = dlopen(library, RTLD_LAZY | RTLD_LOCAL);
+  if (handle != nullptr) dlclose(handle);
+  return handle != nullptr;
+}
+
 /// Loads libcirrus_<kind>.so; a stand-in with the reason when that fails. Modules stay loaded for the life of the
 /// program.
-Backend* load_module(const std::string& kind, const std::string& hardware) {
+Backend* load_module(const ModuleKind& module) {
+  const std::string kind = module.name;
   static std::vector<std::unique_ptr<MissingBackend>> missing;
   const auto fail = [&](const std::string& reason) {
     return missing.emplace_back(std::make_unique<MissingBackend>(kind, reason)).get();
@@ -55,8 +75,10 @@ Backend* load_module(const std::string& kind, const std::string& hardware) {
   for (const fs::path& folder : module_folders()) {
     std::error_code ignored;
     if (!fs::exists(folder / file, ignored)) continue;
+    if (module.driver != nullptr && !is_installed(module.driver)) return fail(module.no_driver);
     void* handle = dlopen((folder / file).c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) return fail("module " + (folder / file).string() + " does not load: " + dlerror());
+    if (handle == nullptr)
+      return fail("module " + (folder / file).string() + " does not load: " + dlerror() + module.remedy);
     const auto entry = reinterpret_cast<ModuleEntry>(dlsym(handle, "cirrus_device_backend"));
     if (entry == nullptr)
       return fail((folder / file).string() + " is not a Cirrus module: it has no cirrus_device_backend");
@@ -65,7 +87,7 @@ Backend* load_module(const std::string& kind, const std::string& hardware) {
       return fail("module " + (folder / file).string() + " belongs to another version of Cirrus: rebuild it");
     return backend;
   }
-  return fail("this build has no module for " + hardware + " (" + file +
+  return fail(std::string("this build has no module for ") + module.hardware + " (" + file +
               " is neither beside the program nor in CIRRUS_MODULE_PATH)");
 }
 
@@ -93,10 +115,10 @@ std::vector<Backend*> backends() {
   Registry& r = registry();
   if (!r.modules_loaded) {
     r.modules_loaded = true;
-    for (const auto& [kind, hardware] : {std::pair{"cuda", "NVIDIA GPUs"}, std::pair{"hpu", "Intel Gaudi"}}) {
+    for (const ModuleKind& module : kModuleKinds) {
       const bool there =
-          std::any_of(r.known.begin(), r.known.end(), [&, k = kind](const Backend* b) { return b->kind() == k; });
-      if (!there) r.known.push_back(load_module(kind, hardware));
+          std::any_of(r.known.begin(), r.known.end(), [&](const Backend* b) { return b->kind() == module.name; });
+      if (!there) r.known.push_back(load_module(module));
     }
   }
   return r.known;
@@ -143,6 +165,8 @@ std::string dtype_name(at::ScalarType type) {
       return "bf16";
     case at::kHalf:
       return "fp16";
+    case at::kFloat8_e4m3fn:
+      return "fp8";
     default:
       return c10::toString(type);
   }

@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "diffusion/preconditioning.h"
 #include "kernels/activation.h"
+#include "kernels/convolution.h"
 #include "kernels/join.h"
 #include "kernels/memory.h"
 #include "kernels/phase_join.h"
@@ -172,7 +173,7 @@ EdmNetwork::Block EdmNetwork::add_block(const std::string& name, std::int64_t in
 
 at::Tensor EdmNetwork::convolve(const at::Tensor& x, std::int64_t weight) const {
   const at::Tensor& w = effective_[static_cast<std::size_t>(weight)];
-  return at::conv2d(x, w, {}, 1, w.size(2) / 2);
+  return w.size(2) == 3 ? kernels::convolve_3x3(x, w) : at::conv2d(x, w);
 }
 
 at::Tensor EdmNetwork::branch(const Block& block, const at::Tensor& activated, const at::Tensor& scales) const {
@@ -199,7 +200,7 @@ at::Tensor EdmNetwork::join(const Block& block, const at::Tensor& coarse, const 
   const at::Tensor& w = effective_[static_cast<std::size_t>(block.first)];
   const at::Tensor& phases = effective_[static_cast<std::size_t>(block.phases)];
   return kernels::phase_sum_scale_act(at::conv2d(activated(coarse, wa), phases, {}, 1, 1),
-                                      at::conv2d(activated(fine, wb), w.narrow(1, ca, cb), {}, 1, 1), mine);
+                                      kernels::convolve_3x3(activated(fine, wb), w.narrow(1, ca, cb)), mine);
 }
 
 at::Tensor EdmNetwork::decode(const Block& block, const at::Tensor& coarse, const at::Tensor& fine,

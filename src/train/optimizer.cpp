@@ -69,13 +69,12 @@ at::Tensor Optimizer::step() {
 void Optimizer::update(std::vector<at::Tensor>& weights, std::vector<at::Tensor>& gradients,
                        const at::Tensor& overflow) {
   const OptimizerOptions& o = options_;
-  const auto type = device_.torch_device().type();
   step_.add_(1);
-  if (type == at::kCPU || type == at::kCUDA) {
-    const std::optional<at::Tensor> skip = overflow.defined() ? std::optional(overflow) : std::nullopt;
-    at::_fused_adamw_(weights, gradients, first_, second_, {}, steps_, scalars_[0], o.beta1, o.beta2, o.weight_decay,
-                      o.epsilon, false, false, {}, skip);
-    if (skip) step_.sub_(overflow.squeeze());
+  device::AdamWUpdate fused{weights,     gradients,   first_,  second_, steps_,    scalars_[0],
+                            scalars_[2], scalars_[3], o.beta1, o.beta2, o.epsilon, o.weight_decay};
+  if (overflow.defined()) fused.overflow = overflow;
+  if (device_.adamw(fused)) {
+    if (overflow.defined()) step_.sub_(overflow.squeeze());
     return;
   }
   for (std::size_t i = 0; i < weights.size(); ++i) {

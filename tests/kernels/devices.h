@@ -36,6 +36,12 @@ inline const std::vector<Place>& places() {
   return all;
 }
 
+/// Opens them before any test: LibTorch asks once in a process which devices there are, at its first convolution.
+struct OpenPlaces {
+  OpenPlaces() { places(); }
+};
+BOOST_TEST_GLOBAL_FIXTURE(OpenPlaces);
+
 /// Largest relative error of one rounding to a dtype, and a little; of float32 a handful of roundings.
 inline double rounding(at::ScalarType type) {
   return type == at::kBFloat16 ? 0.0040 : type == at::kHalf ? 0.00050 : type == at::kFloat ? 2e-6 : 1e-14;

@@ -64,6 +64,11 @@ public:
   void seed(std::uint64_t) override {}  // nothing here draws from a stateful generator: noise is addressed
   void synchronize() override {}
   void end_step() override {}
+  bool adamw(const AdamWUpdate& u) override {
+    at::_fused_adamw_(u.weights, u.gradients, u.first, u.second, {}, u.steps, u.rate, u.beta1, u.beta2, u.weight_decay,
+                      u.epsilon, false, false, {}, u.overflow);
+    return true;
+  }
   std::unique_ptr<Event> record_event() override { return std::make_unique<CpuEvent>(); }
 };
 

@@ -43,13 +43,15 @@ struct Convolution : Function<Convolution> {
 
 }  // namespace
 
-at::Tensor convolve_3x3(const at::Tensor& x, const at::Tensor& weight) {
+at::Tensor convolve_3x3(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
   TORCH_CHECK(x.dim() == 4 && weight.dim() == 4 && weight.size(1) == x.size(1) && weight.size(2) == 3 &&
                   weight.size(3) == 3 && x.scalar_type() == weight.scalar_type(),
               "convolve_3x3: ", x.toString(), x.sizes(), " with ", weight.toString(), weight.sizes());
   const bool fused = x.scalar_type() == at::kFloat && weight.size(0) % 16 == 0 && weight.size(1) % 16 == 0 &&
                      x.numel() > 0 && weight.numel() > 0 && winograd_kernel().on_device_of(x);
-  return fused ? Convolution::apply(x, weight) : reference::convolve_3x3(x, weight);
+  if (!fused) return reference::convolve_3x3(x, weight, bias);
+  const at::Tensor y = Convolution::apply(x, weight);
+  return bias ? y + bias->view({1, -1, 1, 1}) : y;
 }
 
 }  // namespace cirrus::kernels

@@ -3,6 +3,8 @@
 
 namespace cirrus::kernels::reference {
 
-at::Tensor convolve_3x3(const at::Tensor& x, const at::Tensor& weight) { return at::conv2d(x, weight, {}, 1, 1); }
+at::Tensor convolve_3x3(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
+  return at::conv2d(x, weight, bias, 1, 1);
+}
 
 }  // namespace cirrus::kernels::reference
