@@ -193,7 +193,7 @@ if [[ $goal == test ]]; then
   step "build programs and tests ($jobs at a time)" "if memory ran out, use --jobs 1" compile
   run_tests
 else
-  step "build the programs ($jobs at a time)" "if memory ran out, use --jobs 1" compile --target cirrus cirrus-data cirrus_modules
+  step "build the programs ($jobs at a time)" "if memory ran out, use --jobs 1" compile --target cirrus cirrus-data cirrus-scale cirrus_modules
 fi
 case $goal in
   demo) demo ;;

@@ -8,6 +8,22 @@
 #include "device/device.h"
 
 namespace cirrus::app {
+namespace {
+
+/// The device, or null and the reason: it may be in use, which shows when it is opened.
+std::unique_ptr<device::Device> open(const device::Backend& backend, int index, std::string& reason) {
+  try {
+    return backend.open(index);
+  } catch (const Error& e) {
+    reason = e.what();
+  } catch (const c10::Error& e) {
+    const std::string text = e.what_without_backtrace();
+    reason = text.substr(0, text.find('\n'));
+  }
+  return nullptr;
+}
+
+}  // namespace
 
 int devices(const Arguments& arguments) {
   RunOptions run;
@@ -22,8 +38,14 @@ int devices(const Arguments& arguments) {
       log::print(backend->kind() + "     not available: " + backend->why_not());
     }
     for (int i = 0; i < backend->count(); ++i) {
-      const auto device = backend->open(i);
       const std::string id = backend->kind() == "cpu" ? "cpu" : backend->kind() + ":" + std::to_string(i);
+      std::string reason;
+      const auto device = open(*backend, i, reason);
+      if (!device) {
+        list.push_back({{"device", id}, {"available", false}, {"reason", reason}});
+        log::print(id + "     not available: " + reason);
+        continue;
+      }
       std::vector<std::string> dtypes;
       std::string shown;
       for (const at::ScalarType t : device->capabilities().dtypes) {

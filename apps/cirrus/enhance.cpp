@@ -45,8 +45,11 @@ void register_flags(Options& options, EnhanceFlags& f) {
       .one_of({"default", "fast", "best"});
   options.add("members", f.options.members, "ensemble members").metavar("N").range(1, 1024);
   options.add("steps", f.steps, "sampler steps").metavar("N").range(2, 1000);
-  options.add("sampler", f.options.sampler.name, "mean: one evaluation, the regression estimate")
-      .one_of({"dpmpp", "heun", "euler", "mean"});
+  options
+      .add("sampler", f.options.sampler.name,
+           "mean: one evaluation, the regression estimate; ddpm: the 2000 "
+           "steps that sr3 networks were published with")
+      .one_of({"dpmpp", "heun", "euler", "mean", "ddpm"});
   options.add("churn", f.options.sampler.churn, "stochasticity of euler and heun").metavar("X").range(0, 1000);
   options.add("sigma_max", f.options.sampler.sigma_max, "noise level at which sampling begins")
       .metavar("X")
@@ -82,6 +85,8 @@ void settle(EnhanceFlags& f, const Options& options) {
   sampler.steps = static_cast<int>(f.steps);
   if (sampler.churn > 0 && sampler.name != "euler" && sampler.name != "heun")
     throw Error(ExitCode::usage, "--churn has no meaning for --sampler " + sampler.name, "use euler or heun");
+  if (sampler.name == "ddpm" && options.given("steps"))
+    log::warning("--sampler ddpm takes 2000 steps: --steps has no effect");
   const std::int64_t tile = pixels_or_word(f.tile, "--tile", {"auto"});
   if (tile >= 0 && tile < 16)
     throw Error(ExitCode::usage, "--tile " + f.tile + " is too small", "use at least 16 output pixels");
@@ -134,6 +139,10 @@ int enhance(const Arguments& arguments) {
   const Machine machine = open_machine(run);
   enhance::Model model = open_model(f.model, f.choice.factor, options.given("factor"), machine);
   f.choice.factor = model.factor;
+  if (f.options.sampler.name == "ddpm" && model.kind != "sr3")
+    throw Error(ExitCode::usage,
+                "--sampler ddpm is for sr3 networks; model " + model.name + " is an " + model.kind + " one",
+                "use dpmpp, heun or euler");
 
   const std::vector<EnhanceJob> jobs = name_jobs(f, run);
   const EnhanceContext context{model, *machine.device, machine.dtype, public_command(arguments)};

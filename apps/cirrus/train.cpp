@@ -194,7 +194,8 @@ int train(const Arguments& arguments) {
   train::Outcome outcome{};
   try {
     outcome = train_task(f, options, world, machine);
-  } catch (const c10::OutOfMemoryError& e) {  // of a step, the trainer says itself what fits
+  } catch (const c10::Error& e) {  // of a step, the trainer says itself what fits
+    if (!device::is_out_of_memory(e)) throw;
     throw device::out_of_memory(e, *machine.device, "The network with its gradients and Adam's moments",
                                 "use a smaller network, or a device with more memory");
   }

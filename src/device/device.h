@@ -77,7 +77,8 @@ public:
   /// copies nothing from or to pageable host memory and waits for nothing; the caller keeps all tensors that it reads
   /// or writes. Null where the device cannot record this: the caller then goes on calling `work` itself.
   virtual std::unique_ptr<Graph> capture(const std::function<void()>& /*work*/) { return nullptr; }
-  /// The update by the device's own fused operator. False, and nothing done, where it has none for these tensors.
+  /// The update by the device's own fused operator. False, and nothing done, where it has none for these tensors. Each
+  /// gradient and moment has the strides of its weight.
   virtual bool adamw(const AdamWUpdate& /*update*/) { return false; }
   /// Options of host tensors from which copies to the device need not make the host wait.
   virtual at::TensorOptions host_options() const { return at::TensorOptions(at::kCPU); }

@@ -1,12 +1,18 @@
-// Wording of a full memory.
+// A full memory: how it is known, and its wording.
 #include "device/memory_error.h"
 
 #include <cstdio>
 
 namespace cirrus::device {
 
-Error out_of_memory(const c10::OutOfMemoryError& error, const Device& device, const std::string& what,
-                    const std::string& remedy) {
+bool is_out_of_memory(const c10::Error& error) {
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) return true;
+  const std::string text = error.what_without_backtrace();
+  return text.find("Allocation failed for size") != std::string::npos ||
+         text.find("out of memory") != std::string::npos;
+}
+
+Error out_of_memory(const c10::Error& error, const Device& device, const std::string& what, const std::string& remedy) {
   char size[32];
   std::snprintf(size, sizeof size, "%.1f GB", static_cast<double>(device.memory().total) / 1e9);
   const std::string text = error.what_without_backtrace();

@@ -15,7 +15,8 @@ namespace cirrus::diffusion {
 struct Conditions {
   at::Tensor maps;       ///< [N, M, H, W] float32
   at::Tensor scalars;    ///< [N, S] float32
-  at::Tensor samples{};  ///< [N] int64: numbers of training samples, which address their dropout; undefined: none acts
+  at::Tensor samples{};  ///< [N] int64: numbers of training samples, which address their dropout; on the host where
+                         ///< the device has no kernel for it (kernels/dropout.h); undefined: none acts
 };
 
 /// Receptive radius of a network whose estimate at a pixel depends on the whole window.

@@ -176,14 +176,14 @@ at::Tensor EdmNetwork::convolve(const at::Tensor& x, std::int64_t weight) const 
   return w.size(2) == 3 ? kernels::convolve_3x3(x, w) : at::conv2d(x, w);
 }
 
-at::Tensor EdmNetwork::branch(const Block& block, const at::Tensor& activated, const at::Tensor& scales) const {
-  const at::Tensor y = convolve(activated, block.first);
-  return convolve(kernels::scale_act(y, scales.narrow(1, block.scale_begin, block.width)), block.second);
-}
-
 at::Tensor EdmNetwork::encode(const Block& block, const at::Tensor& x, const at::Tensor& scales) const {
   const auto [trunk, activated] = kernels::pixel_norm_act(block.skip < 0 ? x : convolve(x, block.skip));
-  return kernels::mp_sum(trunk, branch(block, activated, scales), kResidualBalance);
+  const at::Tensor y =
+      kernels::scale_act(convolve(activated, block.first), scales.narrow(1, block.scale_begin, block.width));
+  const at::Tensor& w = effective_[static_cast<std::size_t>(block.second)];
+  if (!kernels::adds_while_convolving(y, w)) return kernels::mp_sum(trunk, convolve(y, block.second), kResidualBalance);
+  const auto [trunk_weight, residual] = kernels::sum_weights(kResidualBalance);
+  return kernels::convolve_3x3(y, w, {.other = trunk, .scale = residual, .other_scale = trunk_weight});
 }
 
 at::Tensor EdmNetwork::join(const Block& block, const at::Tensor& coarse, const at::Tensor& fine,
@@ -198,9 +198,13 @@ at::Tensor EdmNetwork::join(const Block& block, const at::Tensor& coarse, const 
     return kernels::scale_act(x, at::full({x.size(0), x.size(1)}, gain, x.options().dtype(at::kFloat)));
   };
   const at::Tensor& w = effective_[static_cast<std::size_t>(block.first)];
-  const at::Tensor& phases = effective_[static_cast<std::size_t>(block.phases)];
-  return kernels::phase_sum_scale_act(at::conv2d(activated(coarse, wa), phases, {}, 1, 1),
-                                      kernels::convolve_3x3(activated(fine, wb), w.narrow(1, ca, cb)), mine);
+  const at::Tensor a = activated(coarse, wa), b = activated(fine, wb), of_a = w.narrow(1, 0, ca);
+  const at::Tensor y = kernels::convolve_3x3(b, w.narrow(1, ca, cb));
+  if (kernels::adds_while_convolving(a, of_a, true))
+    return kernels::scale_act(kernels::convolve_3x3_enlarged(a, of_a, {.other = y}), mine);
+  const at::Tensor phases = device_.is_cpu() ? kernels::phase_weights(of_a, w.scalar_type())
+                                             : effective_[static_cast<std::size_t>(block.phases)];
+  return kernels::phase_sum_scale_act(at::conv2d(a, phases, {}, 1, 1), y, mine);
 }
 
 at::Tensor EdmNetwork::decode(const Block& block, const at::Tensor& coarse, const at::Tensor& fine,
@@ -290,6 +294,7 @@ std::vector<at::Tensor> EdmNetwork::raw_weights() const {
 
 void EdmNetwork::compute_weights(at::ScalarType dtype) {
   effective_ = kernels::normalize_weights(raw_weights(), dtype);
+  if (device_.is_cpu()) return;  // which convolves repeated pixels as they are, but for odd numbers of channels
   for (const std::vector<Block>& level : decoder_) {
     const Block& enlarging = level.front();
     const at::Tensor w = effective_[static_cast<std::size_t>(enlarging.first)];

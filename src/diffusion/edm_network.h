@@ -67,8 +67,6 @@ private:
   std::vector<at::Tensor> raw_weights() const;
   void compute_weights(at::ScalarType dtype);
   at::Tensor convolve(const at::Tensor& x, std::int64_t weight) const;
-  /// The residual branch of a block: two convolutions, the noise level's scales between them.
-  at::Tensor branch(const Block& block, const at::Tensor& activated, const at::Tensor& scales) const;
   at::Tensor encode(const Block& block, const at::Tensor& x, const at::Tensor& scales) const;
   /// The first half of a decoder block. coarse: at the resolution of fine (the encoder's activations) or half of it.
   at::Tensor join(const Block& block, const at::Tensor& coarse, const at::Tensor& fine, const at::Tensor& scales) const;
@@ -82,9 +80,10 @@ private:
   std::uint64_t seed_;
   at::Device device_;
   at::ScalarType dtype_;
-  std::vector<NamedTensor> weights_;   ///< weight-normalised layers
-  std::vector<NamedTensor> gains_;     ///< plain parameters
-  std::vector<at::Tensor> effective_;  ///< normalised weights of the current pass, then the decoder's phases by level
+  std::vector<NamedTensor> weights_;  ///< weight-normalised layers
+  std::vector<NamedTensor> gains_;    ///< plain parameters
+  std::vector<at::Tensor>
+      effective_;  ///< normalised weights of the current pass, then the decoder's phases by level (not on CPUs)
   bool prepared_ = false;
   at::Tensor frequencies_, phases_, band_gain_rms2_, band_noise_gain2_;
   std::int64_t stem_ = -1, head_ = -1, embed_noise_ = -1, embed_scalars_ = -1, embed_scales_ = -1, embed_bands_ = -1;

@@ -8,6 +8,8 @@
 
 #include "base/errors.h"
 #include "base/random.h"
+#include "kernels/attention.h"
+#include "kernels/convolution.h"
 #include "kernels/dropout.h"
 #include "kernels/group_norm.h"
 #include "kernels/memory.h"
@@ -211,7 +213,9 @@ at::Tensor Sr3Network::convolve(const at::Tensor& x, std::int64_t index, std::in
   const at::Tensor& w = weight(index);
   const auto next = static_cast<std::size_t>(index) + 1;
   const bool bias = next < plan_->parameters.size() && plan_->parameters[next].role == Role::bias;
-  return at::conv2d(x, w, bias ? std::optional(effective_[next]) : std::nullopt, stride, w.size(2) / 2);
+  const std::optional<at::Tensor> b = bias ? std::optional(effective_[next]) : std::nullopt;
+  return w.size(2) == 3 && stride == 1 ? kernels::convolve_3x3(x, w, {.bias = b})
+                                       : at::conv2d(x, w, b, stride, w.size(2) / 2);
 }
 
 at::Tensor Sr3Network::normalise(const at::Tensor& x, std::int64_t index, bool silu) const {
@@ -224,17 +228,19 @@ at::Tensor Sr3Network::attend(const Block& block, const at::Tensor& x) const {
                              .permute({0, 2, 3, 1})
                              .reshape({n, 1, h * w, 3 * c});
   const std::vector<at::Tensor> parts = qkv.chunk(3, -1);
-  const at::Tensor mixed = at::scaled_dot_product_attention(parts[0], parts[1], parts[2]);  // over sqrt(c): one head
+  const at::Tensor mixed = kernels::attention(parts[0], parts[1], parts[2]);
   return x + convolve(mixed.reshape({n, h, w, c}).permute({0, 3, 1, 2}), block.out);
 }
 
 at::Tensor Sr3Network::apply(const Block& block, const at::Tensor& x, const at::Tensor& embedding,
                              const at::Tensor& samples) const {
-  const at::Tensor shift = at::linear(embedding, weight(block.embed), weight(block.embed + 1)).to(x.scalar_type());
-  at::Tensor h = convolve(normalise(x, block.first_norm, true), block.first) + shift.unsqueeze(-1).unsqueeze(-1);
+  // What the noise level adds to each channel joins the convolution's bias.
+  const at::Tensor shift = at::linear(embedding, weight(block.embed), weight(block.embed + 1)) + raw(block.first + 1);
+  at::Tensor h = kernels::convolve_3x3(normalise(x, block.first_norm, true), weight(block.first), {.bias = shift});
   h = normalise(h, block.second_norm, true);
   if (samples.defined() && config_.dropout > 0) h = kernels::dropout(h, config_.dropout, seed_, samples, block.number);
-  h = convolve(h, block.second) + (block.skip < 0 ? x : convolve(x, block.skip));
+  h = kernels::convolve_3x3(h, weight(block.second),
+                            {.bias = weight(block.second + 1), .other = block.skip < 0 ? x : convolve(x, block.skip)});
   return block.qkv < 0 ? h : attend(block, h);
 }
 
@@ -261,7 +267,7 @@ at::Tensor Sr3Network::predict(const at::Tensor& noisy, const at::Tensor& g, con
       h = apply(b, at::cat({h, skips.back()}, 1), e, samples);
       skips.pop_back();
     }
-    if (l > 0) h = convolve(at::upsample_nearest2d(h, at::IntArrayRef{2 * h.size(2), 2 * h.size(3)}), plan_->grow[l]);
+    if (l > 0) h = kernels::convolve_3x3_enlarged(h, weight(plan_->grow[l]), {.bias = weight(plan_->grow[l] + 1)});
   }
   return convolve(normalise(h, plan_->tail_norm, true), plan_->tail);
 }

@@ -118,8 +118,8 @@ std::string largest_tile_that_fits(Model& model, const Layout& layout) {
       model.device->end_step();
       model.device->synchronize();
       return "windows of " + std::to_string(side) + " fit: --tile " + std::to_string(side);
-    } catch (const c10::OutOfMemoryError&) {
-      continue;
+    } catch (const c10::Error& e) {
+      if (!device::is_out_of_memory(e)) throw;
     }
   }
   return "use a device with more memory, or --device cpu";
@@ -130,9 +130,10 @@ at::Tensor sample_within_memory(const Prepared& p, Model& model, const EnhanceOp
   while (true) {
     try {
       return sample_members(p, model, o, layout);
-    } catch (const c10::OutOfMemoryError& e) {
+    } catch (const c10::Error& e) {
+      if (!device::is_out_of_memory(e)) throw;
       const std::string windows =
-          "Windows of " + std::to_string(layout.rows.tile) + " x " + std::to_string(layout.columns.tile) + " pixels";
+          "A window of " + std::to_string(layout.rows.tile) + " x " + std::to_string(layout.columns.tile) + " pixels";
       if (layout.batch == 1 && layout.members_at_once == 1)
         throw device::out_of_memory(e, *model.device, windows, largest_tile_that_fits(model, layout));
       layout.batch = std::max<std::int64_t>(1, layout.batch / 2);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.h"
+#include "kernels/dropout.h"
 #include "kernels/normal_noise.h"
 
 namespace cirrus::enhance {
@@ -72,7 +73,10 @@ void PatchTask::load(std::int64_t step, std::int64_t first, std::int64_t count, 
   };
   on_device(planes_, planes);
   on_device(scalars_, scalars);
-  on_device(samples_, samples);
+  if (kernels::has_dropout_kernel(device_.torch_device()))
+    on_device(samples_, samples);
+  else
+    samples_ = samples;
   on_device(sigma_, sigmas(step, first, count, batch));
   if (!noise_.defined() || noise_.size(0) != count) noise_ = at::empty({count, 1, p, p}, sigma_.options());
   kernels::fill_normal(noise_, {options_.seed, Purpose::training_noise, items});

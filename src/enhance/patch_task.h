@@ -48,7 +48,8 @@ private:
   const PatchOptions options_;
   device::Device& device_;
   std::unique_ptr<diffusion::Denoiser> network_;
-  at::Tensor planes_, scalars_, noise_, sigma_, samples_;  ///< the loaded batch, on the device
+  at::Tensor planes_, scalars_, noise_, sigma_;  ///< the loaded batch, on the device
+  at::Tensor samples_;                           ///< their numbers, where dropout wants them
   std::unique_ptr<FieldPool> pool_;
 };
 

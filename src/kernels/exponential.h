@@ -12,7 +12,11 @@ namespace cirrus::kernels {
 /// polynomial of Cephes' expf.
 inline float exponential(float x) {
   constexpr float kRound = 12582912.f;  // 1.5 * 2^23: adding it rounds to a whole number
-  const float t = std::min(std::max(x, -87.f), 87.f);
+  // Clamped as a whole number: the bits of positive floats have their order, and compilers that must heed NaN make
+  // several instructions of a clamp of floats. (NaN becomes 87.)
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
+  const float t =
+      std::bit_cast<float>(std::min(bits & 0x7FFFFFFFu, std::bit_cast<std::uint32_t>(87.f)) | (bits & 0x80000000u));
   const float n = (t * 1.44269504f + kRound) - kRound;
   const float r = (t - n * 0.693359375f) + n * 2.12194440e-4f;
   float p = 1.9875691500e-4f;

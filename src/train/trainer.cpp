@@ -102,19 +102,22 @@ public:
     optimizer_.schedule(learning_rate(options_.optimizer, step_, options_.steps));
     if (options_.capture && !tried_ && eager_steps_ == kWarmSteps) {
       tried_ = true;
-      graph_ = device_.capture([this] { compute(); });
+      graph_ = device_.capture([this] { compute(options_.accumulation); });
+      if (!graph_)  // a recording that failed leaves gradients that nothing computed
+        for (const auto& [name, parameter] : named_) parameter.mutable_grad().reset();
     }
     if (graph_) {
       graph_->replay();
     } else {
-      compute();
+      compute(options_.accumulation);
       ++eager_steps_;
     }
     ++step_;
     samples_ += options_.batch;
   }
 
-  /// What to say when a step does not fit into the device's memory: the largest part of a batch that does, tried out.
+  /// What to say when a step does not fit into the device's memory: the largest parts of a batch that do, tried out by
+  /// whole steps. This run is over: they may change its weights.
   std::string what_fits() {
     graph_.reset();
     const auto forget = [&] {
@@ -124,10 +127,11 @@ public:
       if (options_.batch % parts != 0) continue;
       forget();
       try {
-        torch::autograd::backward({optimizer_.scaled(task_.loss(0, options_.batch / parts))}, {});
-        device_.end_step();
+        task_.load(step_, 0, options_.batch, options_.batch);
+        compute(parts);
         device_.synchronize();
-      } catch (const c10::OutOfMemoryError&) {
+      } catch (const c10::Error& e) {
+        if (!device::is_out_of_memory(e)) throw;
         continue;
       }
       return "parts of " + std::to_string(options_.batch / parts) +
@@ -151,9 +155,9 @@ public:
 private:
   static constexpr std::int64_t kWarmSteps = 3;
 
-  /// The work of a step on the device, and nothing but that.
-  void compute() {
-    const std::int64_t parts = options_.accumulation, size = options_.batch / parts;
+  /// The work of a step on the device, its batch in so many parts, and nothing but that.
+  void compute(std::int64_t parts) {
+    const std::int64_t size = options_.batch / parts;
     for (std::int64_t part = 0; part < parts; ++part) {
       const at::Tensor loss = task_.loss(part * size, size) / static_cast<double>(parts);
       torch::autograd::backward({optimizer_.scaled(loss)}, {});
@@ -254,7 +258,8 @@ Outcome run_training(Task& task, device::Device& device, const dist::World& worl
     if (!progress) progress.emplace("training", options.steps - run.step(), "steps");
     try {
       run.advance();
-    } catch (const c10::OutOfMemoryError& e) {
+    } catch (const c10::Error& e) {
+      if (!device::is_out_of_memory(e)) throw;
       throw device::out_of_memory(
           e, device, "A step of " + std::to_string(options.batch / options.accumulation) + " samples", run.what_fits());
     }

@@ -16,6 +16,7 @@ public:
   void seed(std::uint64_t) override {}
   void synchronize() override {}
   void end_step() override {}
+  bool adamw(const device::AdamWUpdate& update) override { return device::cpu().adamw(update); }
   std::unique_ptr<device::Event> record_event() override { return device::cpu().record_event(); }
   std::unique_ptr<device::Graph> capture(const std::function<void()>& work) override {
     ++captures;

@@ -24,7 +24,7 @@ void check_error(F&& f, ExitCode code, const std::vector<std::string>& parts) {
 
 /// What device_probe says with that folder of modules.
 test::Outcome probe(const std::string& name, const std::filesystem::path& modules) {
-  return run("device_probe", {name}, {.environment = {{"CIRRUS_MODULE_PATH", modules.string()}}});
+  return run(CIRRUS_DEVICE_PROBE, {name}, {.environment = {{"CIRRUS_MODULE_PATH", modules.string()}}});
 }
 
 const std::filesystem::path kModules = CIRRUS_FAKE_MODULES;
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(modules_that_do_not_fit_are_unavailable_and_say_why) {
   says(probe("hpu", kModules / "other_abi"), "belongs to another version of Cirrus: rebuild it");
   says(probe("hpu", kModules / "no_module"), "is not a Cirrus module");
   says(probe("hpu", folder.path()), "does not load");
-  says(probe("cuda", folder.path()), "does not load");
+  says(probe("cuda", folder.path()), "Device 'cuda' is not available");  // without a driver it is not even tried
   says(probe("hpu", empty.path()), "no module for Intel Gaudi");
   says(probe("cuda:3", empty.path()), "no module for NVIDIA GPUs");
   // One broken module takes nothing from the rest.

@@ -87,6 +87,20 @@ struct Workload {
   }
 };
 
+/// A device that records nothing.
+struct Unrecorded : device::Device {
+  explicit Unrecorded(device::Device& device) : inner(device) {}
+  at::Device torch_device() const override { return inner.torch_device(); }
+  std::string name() const override { return inner.name(); }
+  device::Capabilities capabilities() const override { return inner.capabilities(); }
+  device::MemoryStatistics memory() const override { return inner.memory(); }
+  void seed(std::uint64_t s) override { inner.seed(s); }
+  void synchronize() override { inner.synchronize(); }
+  void end_step() override { inner.end_step(); }
+  std::unique_ptr<device::Event> record_event() override { return inner.record_event(); }
+  device::Device& inner;
+};
+
 struct Precision {
   std::string name;
   at::ScalarType type;
@@ -152,18 +166,7 @@ public:
     at::globalContext().setAllowTF32CuDNN(p.tf32);
     const std::unique_ptr<diffusion::Denoiser> network = w.network(device_.torch_device(), p.type);
     network->prepare_for_sampling(p.type);
-    struct Eager : device::Device {
-      explicit Eager(device::Device& d) : d(d) {}
-      at::Device torch_device() const override { return d.torch_device(); }
-      std::string name() const override { return d.name(); }
-      device::Capabilities capabilities() const override { return d.capabilities(); }
-      device::MemoryStatistics memory() const override { return d.memory(); }
-      void seed(std::uint64_t s) override { d.seed(s); }
-      void synchronize() override { d.synchronize(); }
-      void end_step() override { d.end_step(); }
-      std::unique_ptr<device::Event> record_event() override { return d.record_event(); }
-      device::Device& d;
-    } eager(device_);
+    Unrecorded eager(device_);
     const auto axis = [&] { return diffusion::plan_axis(field, 0, -1, false, 0, network->alignment()); };
     diffusion::TiledDenoiser denoise(*network, capture ? device_ : eager,
                                      normals({network->condition_maps(), field, field}, 4).to(device_.torch_device()),

@@ -11,30 +11,30 @@ using namespace cirrus::test;
 
 constexpr std::uint64_t kSeed = 0xFEDCBA9876543210;
 
-at::Tensor samples(std::int64_t n, const at::Device& device = at::kCPU) {
-  return (at::arange(n, at::kLong) * 1000003 + (1ll << 40)).to(device);
+at::Tensor samples(std::int64_t n) { return at::arange(n, at::kLong) * 1000003 + (1ll << 40); }
+
+/// Dropout of x with the samples' numbers where its device wants them.
+at::Tensor drop(const at::Tensor& x, double p, const at::Tensor& who, std::uint32_t layer = 0,
+                std::uint64_t seed = kSeed) {
+  const at::Device where = kernels::has_dropout_kernel(x.device()) ? x.device() : at::Device(at::kCPU);
+  return kernels::dropout(x, p, seed, who.to(where), layer);
 }
 
 const std::vector<Subject>& subjects() {
-  static const std::vector<Subject> all{{"dropout",
-                                         [](const Tensors& t) {
-                                           const at::Tensor who = samples(t[0].size(0), t[0].device());
-                                           return Tensors{kernels::dropout(t[0], 0.3, kSeed, who, 5)};
-                                         },
-                                         [](const Tensors& t) {
-                                           const at::Tensor who = samples(t[0].size(0));
-                                           return Tensors{kernels::reference::dropout(t[0], 0.3, kSeed, who, 5)};
-                                         },
-                                         [](const Shape& s) { return Tensors{field(s, 1)}; }}};
+  static const std::vector<Subject> all{
+      {"dropout", [](const Tensors& t) { return Tensors{drop(t[0], 0.3, samples(t[0].size(0)), 5)}; },
+       [](const Tensors& t) {
+         const at::Tensor who = samples(t[0].size(0));
+         return Tensors{kernels::reference::dropout(t[0], 0.3, kSeed, who, 5)};
+       },
+       [](const Shape& s) { return Tensors{field(s, 1)}; }}};
   return all;
 }
 
 /// Which values of ones are kept, on the host.
 at::Tensor kept(at::IntArrayRef shape, double p, const at::Tensor& who, std::uint64_t seed = kSeed,
-                std::uint32_t layer = 0, at::ScalarType type = at::kFloat) {
-  return kernels::dropout(at::ones(shape, at::TensorOptions(who.device()).dtype(type)), p, seed, who, layer)
-      .to(at::kCPU)
-      .gt(0);
+                std::uint32_t layer = 0, at::ScalarType type = at::kFloat, const at::Device& device = at::kCPU) {
+  return drop(at::ones(shape, at::TensorOptions(device).dtype(type)), p, who, layer, seed).to(at::kCPU).gt(0);
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(the_layout_of_the_input_does_not_matter) { check_layouts(su
 BOOST_AUTO_TEST_CASE(the_share_that_is_kept_is_one_minus_p) {
   for (const Place& place : places())
     for (const double p : {0.02, 0.1, 0.5, 0.9}) {
-      const at::Tensor mask = kept({2, 16, 64, 64}, p, samples(2, place.device)).to(at::kDouble);
+      const at::Tensor mask = kept({2, 16, 64, 64}, p, samples(2), kSeed, 0, at::kFloat, place.device).to(at::kDouble);
       const double n = static_cast<double>(mask.numel());
       BOOST_TEST(std::abs(mask.mean().item<double>() - (1 - p)) < 4 * std::sqrt(p * (1 - p) / n),
                  place.name << " " << p);
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(the_share_that_is_kept_is_one_minus_p) {
 BOOST_AUTO_TEST_CASE(without_dropping_nothing_changes) {
   for (const Place& place : places()) {
     const at::Tensor x = field({2, 5, 7, 3}, 3).to(place.device, at::kFloat);
-    BOOST_TEST(at::equal(kernels::dropout(x, 0, kSeed, samples(2, place.device), 1), x));
+    BOOST_TEST(at::equal(drop(x, 0, samples(2), 1).to(at::kCPU), x.to(at::kCPU)));
   }
 }
 
@@ -80,11 +80,22 @@ BOOST_AUTO_TEST_CASE(a_samples_mask_is_the_same_alone_and_in_a_batch_and_in_ever
   for (const Place& place : places()) {
     const at::Tensor who = samples(4), all = kept({4, 13, 20, 9}, 0.4, who);
     for (const at::ScalarType type : place.types) {
-      BOOST_TEST(at::equal(kept({4, 13, 20, 9}, 0.4, who.to(place.device), kSeed, 0, type), all));
-      BOOST_TEST(at::equal(kept({1, 13, 20, 9}, 0.4, who.narrow(0, 2, 1).to(place.device), kSeed, 0, type),
-                           all.narrow(0, 2, 1)));
+      BOOST_TEST(at::equal(kept({4, 13, 20, 9}, 0.4, who, kSeed, 0, type, place.device), all));
+      BOOST_TEST(
+          at::equal(kept({1, 13, 20, 9}, 0.4, who.narrow(0, 2, 1), kSeed, 0, type, place.device), all.narrow(0, 2, 1)));
     }
   }
+}
+
+BOOST_AUTO_TEST_CASE(without_a_kernel_the_mask_is_the_same) {
+  // The CPU has none for these two.
+  for (const at::ScalarType type : {at::kHalf, at::kDouble})
+    for (const Shape& s : kShapes) {
+      const at::Tensor x = field(s, 4).to(type), who = samples(s.n);
+      const at::Tensor y = kernels::dropout(x, 0.3, kSeed, who, 6);
+      BOOST_TEST(at::equal(y, kernels::reference::dropout(x, 0.3, kSeed, who, 6)));
+      BOOST_TEST(y.is_contiguous(at::MemoryFormat::ChannelsLast));
+    }
 }
 
 BOOST_AUTO_TEST_CASE(the_gradient_is_dropped_where_the_value_is) {

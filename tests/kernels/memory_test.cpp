@@ -31,7 +31,8 @@ BOOST_AUTO_TEST_CASE(freed_activations_are_not_cleared_again) {
   // Only the first passes, which find the heap as others left it, may ask for new pages.
   const long first = faults_of(4), later = faults_of(16);
   BOOST_TEST_MESSAGE(first << " page faults, then " << later);
-  BOOST_TEST(later < 100);
+  // Without the setting each pass touches 24576 new pages; with it, one activation at most lands on new ones once.
+  BOOST_TEST(later <= 8192 + 100);
 #else
   BOOST_TEST_MESSAGE("skipped: another allocator than glibc's");
 #endif

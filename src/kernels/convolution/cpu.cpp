@@ -1,177 +1,128 @@
-// Winograd's convolution on the CPU: tiles of 6 x 6 pixels, each giving 4 x 4 of the result, are transformed into 36
-// matrices of tiles by channels, multiplied by those of the weights, and transformed back. Tiles are worked through in
-// blocks that stay in the second cache; a block's length depends on the channels alone, so that results do not depend
-// on the threads.
-#include <array>
-#include <cstring>
-
-#include "kernels/rows.h"
+// Winograd's convolution on the CPU: tiles are transformed into 36 matrices of tiles by channels, multiplied by those
+// of the weights, and transformed back. Tiles are worked through in blocks that stay in the second cache; a block's
+// length depends on the channels alone, so that results do not depend on the threads.
+#include "kernels/convolution/winograd.h"
 
 namespace cirrus::kernels {
 namespace {
 
-constexpr std::int64_t kOut = 4, kIn = 6, kMatrices = kIn * kIn;  // pixels a side of a tile's result, of a tile
-constexpr std::int64_t kBlockValues = 1 << 18;                    // of a block's tiles before and after multiplication
+constexpr std::int64_t kBlockValues = 1 << 16;  // of a block's tiles before and after multiplication
+constexpr std::int64_t kBlockRows = 8;          // a block's length is a multiple
 
-using Lane [[gnu::vector_size(64)]] = float;  // 16 channels
-constexpr std::int64_t kLanes = 16;
-
-// The one-dimensional transforms of Lavin and Gray's F(4, 3), for points 0, +-1, +-2 and infinity.
-
-[[gnu::always_inline]] inline void transform_pixels(const Lane* d, Lane* t) {
-  const Lane a = d[4] - 4.f * d[2], b = d[3] - 4.f * d[1], c = d[4] - d[2], e = 2.f * (d[3] - d[1]);
-  t[0] = 4.f * d[0] - 5.f * d[2] + d[4];
-  t[1] = a + b;
-  t[2] = a - b;
-  t[3] = c + e;
-  t[4] = c - e;
-  t[5] = 4.f * d[1] - 5.f * d[3] + d[5];
-}
-[[gnu::always_inline]] inline void transform_weights(const Lane* g, Lane* t) {
-  const Lane outer = g[0] + g[2], weighted = g[0] + 4.f * g[2];
-  t[0] = 0.25f * g[0];
-  t[1] = (-1.f / 6.f) * (outer + g[1]);
-  t[2] = (-1.f / 6.f) * (outer - g[1]);
-  t[3] = (1.f / 24.f) * (weighted + 2.f * g[1]);
-  t[4] = (1.f / 24.f) * (weighted - 2.f * g[1]);
-  t[5] = g[2];
-}
-[[gnu::always_inline]] inline void transform_result(const Lane* m, Lane* o) {
-  const Lane a = m[1] + m[2], b = m[1] - m[2], c = m[3] + m[4], d = m[3] - m[4];
-  o[0] = m[0] + a + c;
-  o[1] = b + 2.f * d;
-  o[2] = a + 4.f * c;
-  o[3] = b + 8.f * d + m[5];
-}
-
-/// pixels: the tile's 36, each of `channels` values. Matrix k of the result begins at out + k * stride.
-CIRRUS_DISPATCH void tile_in(const std::array<const float*, kMatrices>& pixels, float* out, std::int64_t stride,
-                             std::int64_t channels) {
-  for (std::int64_t c = 0; c < channels; c += kLanes) {
-    Lane half[kIn][kIn];
-#pragma GCC unroll 6
-    for (std::int64_t j = 0; j < kIn; ++j) {
-      Lane column[kIn], t[kIn];
-#pragma GCC unroll 6
-      for (std::int64_t i = 0; i < kIn; ++i)
-        std::memcpy(column + i, pixels[static_cast<std::size_t>(i * kIn + j)] + c, sizeof(Lane));
-      transform_pixels(column, t);
-#pragma GCC unroll 6
-      for (std::int64_t i = 0; i < kIn; ++i) half[i][j] = t[i];
-    }
-#pragma GCC unroll 6
-    for (std::int64_t i = 0; i < kIn; ++i) {
-      Lane t[kIn];
-      transform_pixels(half[i], t);
-#pragma GCC unroll 6
-      for (std::int64_t j = 0; j < kIn; ++j) std::memcpy(out + (i * kIn + j) * stride + c, t + j, sizeof(Lane));
-    }
+#define CIRRUS_LOOPS(T)                                                                                                \
+  /* pixels: the tile's 36, each of `channels` values. Matrix k of the result begins at out + k * stride. */           \
+  CIRRUS_DISPATCH void tile_in(const std::array<const T*, kMatrices>& pixels, float* out, std::int64_t stride,         \
+                               std::int64_t channels) {                                                                \
+    for (std::int64_t c = 0; c < channels; c += kLanes)                                                                \
+      transform_square<kIn, kIn>(                                                                                      \
+          [&](std::size_t k, Lane& v) CIRRUS_INLINE { load_lane(pixels[k] + c, v); }, transform_pixels,                \
+          [&](std::size_t k, const Lane& v)                                                                            \
+              CIRRUS_INLINE { store_lane(out + static_cast<std::int64_t>(k) * stride + c, v); });                      \
+  }                                                                                                                    \
+  /* pixels: where the tile's 16 results go, scale * result + bias, and other_scale times those of others if there. */ \
+  CIRRUS_DISPATCH void tile_out(                                                                                       \
+      const float* in, std::int64_t stride, const float* bias, float scale, const std::array<T*, kOut * kOut>& pixels, \
+      const std::array<const T*, kOut * kOut>* others, float other_scale, std::int64_t channels) {                     \
+    for (std::int64_t c = 0; c < channels; c += kLanes) {                                                              \
+      Lane offset;                                                                                                     \
+      load_lane(bias + c, offset);                                                                                     \
+      const auto load_at = [&](std::size_t k, Lane& v)                                                                 \
+                               CIRRUS_INLINE { load_lane(in + static_cast<std::int64_t>(k) * stride + c, v); };        \
+      if (others == nullptr)                                                                                           \
+        transform_square<kIn, kOut>(load_at, transform_result, [&](std::size_t k, const Lane& v) CIRRUS_INLINE {       \
+          store_lane(pixels[k] + c, v * scale + offset);                                                               \
+        });                                                                                                            \
+      else                                                                                                             \
+        transform_square<kIn, kOut>(load_at, transform_result, [&](std::size_t k, const Lane& v) CIRRUS_INLINE {       \
+          Lane other;                                                                                                  \
+          load_lane((*others)[k] + c, other);                                                                          \
+          store_lane(pixels[k] + c, v * scale + offset + other * other_scale);                                         \
+        });                                                                                                            \
+    }                                                                                                                  \
+  }                                                                                                                    \
+  /* Each pair of pairs of results is summed: pixels holds the four places of the sums. */                             \
+  CIRRUS_DISPATCH void tile_out_summed(const float* in, std::int64_t stride, float scale,                              \
+                                       const std::array<T*, 4>& pixels, std::int64_t channels) {                       \
+    for (std::int64_t c = 0; c < channels; c += kLanes) {                                                              \
+      Lane result[kOut * kOut];                                                                                        \
+      transform_square<kIn, kOut>(                                                                                     \
+          [&](std::size_t k, Lane& v) CIRRUS_INLINE { load_lane(in + static_cast<std::int64_t>(k) * stride + c, v); }, \
+          transform_result, [&](std::size_t k, const Lane& v) CIRRUS_INLINE { result[k] = v; });                       \
+      for (std::size_t k = 0; k < 4; ++k) {                                                                            \
+        const Lane* r = result + k / 2 * 8 + k % 2 * 2;                                                                \
+        store_lane(pixels[k] + c, ((r[0] + r[1]) + (r[4] + r[5])) * scale);                                            \
+      }                                                                                                                \
+    }                                                                                                                  \
   }
-}
 
-/// pixels: where the tile's 16 results go.
-CIRRUS_DISPATCH void tile_out(const float* in, std::int64_t stride, const std::array<float*, kOut * kOut>& pixels,
-                              std::int64_t channels) {
-  for (std::int64_t c = 0; c < channels; c += kLanes) {
-    Lane half[kOut][kIn];
-#pragma GCC unroll 6
-    for (std::int64_t j = 0; j < kIn; ++j) {
-      Lane column[kIn], t[kOut];
-#pragma GCC unroll 6
-      for (std::int64_t i = 0; i < kIn; ++i) std::memcpy(column + i, in + (i * kIn + j) * stride + c, sizeof(Lane));
-      transform_result(column, t);
-#pragma GCC unroll 4
-      for (std::int64_t i = 0; i < kOut; ++i) half[i][j] = t[i];
-    }
-#pragma GCC unroll 4
-    for (std::int64_t i = 0; i < kOut; ++i) {
-      Lane t[kOut];
-      transform_result(half[i], t);
-#pragma GCC unroll 4
-      for (std::int64_t j = 0; j < kOut; ++j)
-        std::memcpy(pixels[static_cast<std::size_t>(i * kOut + j)] + c, t + j, sizeof(Lane));
-    }
-  }
-}
-
-/// One output channel's weights, 9 rows of `channels` values, the last first if turned.
-CIRRUS_DISPATCH void weights_in(const float* w, float* out, std::int64_t stride, std::int64_t channels, bool turned) {
-  for (std::int64_t c = 0; c < channels; c += kLanes) {
-    Lane half[kIn][3];
-    for (std::int64_t j = 0; j < 3; ++j) {
-      Lane column[3], t[kIn];
-      for (std::int64_t i = 0; i < 3; ++i)
-        std::memcpy(column + i, w + (turned ? 8 - (i * 3 + j) : i * 3 + j) * channels + c, sizeof(Lane));
-      transform_weights(column, t);
-      for (std::int64_t i = 0; i < kIn; ++i) half[i][j] = t[i];
-    }
-    for (std::int64_t i = 0; i < kIn; ++i) {
-      Lane t[kIn];
-      transform_weights(half[i], t);
-      for (std::int64_t j = 0; j < kIn; ++j) std::memcpy(out + (i * kIn + j) * stride + c, t + j, sizeof(Lane));
-    }
-  }
-}
-
-/// Where tile `index` of a batch has its first result.
-struct Tile {
-  std::int64_t sample, y, x;
-  Tile(std::int64_t index, std::int64_t in_sample, std::int64_t across)
-      : sample(index / in_sample), y(index % in_sample / across * kOut), x(index % in_sample % across * kOut) {}
-};
-
-at::Tensor matrices(float* memory, std::int64_t tiles, std::int64_t channels) {
-  return at::from_blob(memory, {kMatrices, tiles, channels}, at::kFloat);
-}
+CIRRUS_LOOPS(float)
+CIRRUS_LOOPS(Bf16)
+#undef CIRRUS_LOOPS
 
 }  // namespace
 
+void tiles_in(const at::Tensor& x, std::int64_t factor, const Tiles& tiles, std::int64_t first, std::int64_t count,
+              std::int64_t stride, float* out) {
+  const std::int64_t channels = x.size(1);
+  by_dtype(x, [&]<typename T>(T*) {
+    const std::vector<T> zeros(static_cast<std::size_t>(channels));
+    for (std::int64_t t = 0; t < count; ++t)
+      tile_in(pixels_of<kIn, const T>(data<T>(x), zeros.data(), tiles, first + t, -1, channels, factor),
+              out + t * channels, stride, channels);
+  });
+}
+
 namespace cpu {
 
-at::Tensor winograd(const at::Tensor& x, const at::Tensor& weight, bool transposed) {
-  const std::int64_t outputs = weight.size(0), inputs = weight.size(1);
-  const at::Tensor rows = at::empty({kMatrices, outputs, inputs}, x.options());
-  parallel(outputs, kGrain / (kMatrices * inputs), [&](std::int64_t o, std::int64_t end) {
-    for (; o < end; ++o)
-      weights_in(data<float>(weight) + o * 9 * inputs, data<float>(rows) + o * inputs, outputs * inputs, inputs,
-                 transposed);
-  });
-  const at::Tensor factors = transposed ? rows : rows.transpose(1, 2);
-
-  const std::int64_t n = x.size(0), h = x.size(2), w = x.size(3), from = factors.size(1), to = factors.size(2);
-  const std::int64_t across = (w + kOut - 1) / kOut, in_sample = across * ((h + kOut - 1) / kOut),
-                     tiles = n * in_sample;
-  const std::int64_t length = std::max<std::int64_t>(16, kBlockValues / (kMatrices * (from + to)) / 8 * 8);
-  const at::Tensor y = at::empty({n, to, h, w}, x.options(), at::MemoryFormat::ChannelsLast);
-  parallel((tiles + length - 1) / length, 1, [&](std::int64_t block, std::int64_t end) {
-    std::vector<float> before(static_cast<std::size_t>(kMatrices * length * from)),
-        after(static_cast<std::size_t>(kMatrices * length * to)), zeros(static_cast<std::size_t>(from)),
-        unused(static_cast<std::size_t>(to));
+at::Tensor winograd(const at::Tensor& x, const at::Tensor& weight, bool transposed, std::int64_t factor,
+                    const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& other, double scale,
+                    double other_scale) {
+  const at::Tensor factors = weights_in(weight, transposed);
+  const std::int64_t from = weight.size(transposed ? 0 : 1), to = weight.size(transposed ? 1 : 0), n = x.size(0);
+  // Pixels of x are repeated, or those of the result summed.
+  const std::int64_t repeated = transposed ? 1 : factor, summed = transposed ? factor : 1;
+  const Tiles tiles(n, x.size(2) * repeated, x.size(3) * repeated);
+  const std::int64_t length =
+      std::max<std::int64_t>(2 * kBlockRows, kBlockValues / (kMatrices * (from + to)) / kBlockRows * kBlockRows);
+  const at::Tensor y =
+      at::empty({n, to, tiles.h / summed, tiles.w / summed}, x.options(), at::MemoryFormat::ChannelsLast);
+  const at::Tensor offset = bias ? bias->to(at::kFloat).contiguous() : at::zeros({to}, at::kFloat);
+  const std::int64_t offset_step = offset.dim() == 2 ? to : 0;  // from sample to sample
+  parallel((tiles.count + length - 1) / length, 1, [&](std::int64_t block, std::int64_t end) {
+    const std::int64_t step_before = matrix_stride(length, from), step_after = matrix_stride(length, to);
+    std::vector<float> before(static_cast<std::size_t>(kMatrices * step_before)),
+        after(static_cast<std::size_t>(kMatrices * step_after));
     for (; block < end; ++block) {
-      const std::int64_t first = block * length, count = std::min(length, tiles - first);
-      for (std::int64_t t = 0; t < count; ++t) {
-        const Tile tile(first + t, in_sample, across);
-        const float* source = data<float>(x) + tile.sample * h * w * from;
-        std::array<const float*, kMatrices> pixels;
-        for (std::int64_t k = 0; k < kMatrices; ++k) {
-          const std::int64_t py = tile.y - 1 + k / kIn, px = tile.x - 1 + k % kIn;
-          pixels[static_cast<std::size_t>(k)] =
-              py < 0 || py >= h || px < 0 || px >= w ? zeros.data() : source + (py * w + px) * from;
+      const std::int64_t first = block * length, count = std::min(length, tiles.count - first);
+      tiles_in(x, repeated, tiles, first, count, step_before, before.data());
+      for (std::int64_t k = 0; k < kMatrices; ++k) {
+        if (factor > 1 && vanishes_in_pairs(k)) continue;
+        for (std::int64_t p = 0; p < to; p += kPanel) {
+          const std::int64_t width = std::min(kPanel, to - p);
+          multiply(before.data() + k * step_before, from, 1, data<float>(factors) + (k * to + p) * from, width,
+                   after.data() + k * step_after + p, to, (count + kBlockRows - 1) / kBlockRows * kBlockRows, width,
+                   from, false);
         }
-        tile_in(pixels, before.data() + t * from, count * from, from);
       }
-      at::Tensor product = matrices(after.data(), count, to);
-      at::bmm_out(product, matrices(before.data(), count, from), factors);
-      for (std::int64_t t = 0; t < count; ++t) {
-        const Tile tile(first + t, in_sample, across);
-        float* target = data<float>(y) + tile.sample * h * w * to;
-        std::array<float*, kOut * kOut> pixels;
-        for (std::int64_t k = 0; k < kOut * kOut; ++k) {
-          const std::int64_t py = tile.y + k / kOut, px = tile.x + k % kOut;
-          pixels[static_cast<std::size_t>(k)] = py < h && px < w ? target + (py * w + px) * to : unused.data();
+      by_dtype(x, [&]<typename T>(T*) {
+        std::vector<T> unused(static_cast<std::size_t>(to));
+        const auto k = static_cast<float>(scale), other_k = static_cast<float>(other_scale);
+        for (std::int64_t t = 0; t < count; ++t) {
+          const float* in = after.data() + t * to;
+          const auto pixels = pixels_of<kOut, T>(data<T>(y), unused.data(), tiles, first + t, 0, to, summed);
+          if (summed > 1) {
+            tile_out_summed(in, step_after, k, {pixels[0], pixels[2], pixels[8], pixels[10]}, to);
+            continue;
+          }
+          const float* const here = data<float>(offset) + (first + t) / tiles.in_sample * offset_step;
+          if (other) {
+            const auto others = pixels_of<kOut, const T>(data<T>(*other), unused.data(), tiles, first + t, 0, to);
+            tile_out(in, step_after, here, k, pixels, &others, other_k, to);
+          } else {
+            tile_out(in, step_after, here, k, pixels, nullptr, 0.f, to);
+          }
         }
-        tile_out(after.data() + t * to, count * to, pixels, to);
-      }
+      });
     }
   });
   return y;

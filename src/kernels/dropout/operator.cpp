@@ -41,14 +41,31 @@ struct Dropout : Function<Dropout> {
   }
 };
 
+/// Which values of x are kept, on its device: made by the CPU's kernel out of ones, copied once, a byte a value.
+at::Tensor kept_values(const at::Tensor& x, double p, std::uint64_t seed, const at::Tensor& samples,
+                       std::uint32_t layer) {
+  const at::Tensor ones = channels_last(at::ones({1}, at::kBFloat16).expand(x.sizes()));
+  return cpu::dropout(ones, p, static_cast<std::int64_t>(seed), samples.to(at::kCPU).contiguous(), layer)
+      .gt(0)
+      .to(x.device());
+}
+
 }  // namespace
 
+bool has_dropout_kernel(const at::Device& device) {
+  return dropout_kernel().on_device_of(at::empty({0}, at::TensorOptions(device)));
+}
+
 at::Tensor dropout(const at::Tensor& x, double p, std::uint64_t seed, const at::Tensor& samples, std::uint32_t layer) {
+  const bool fused = dropout_kernel().takes(x);
   TORCH_CHECK(x.dim() == 4 && p >= 0 && p < 1 && samples.dim() == 1 && samples.size(0) == x.size(0) &&
-                  samples.scalar_type() == at::kLong && samples.device() == x.device(),
+                  samples.scalar_type() == at::kLong &&
+                  (samples.device() == x.device() || (samples.is_cpu() && !fused)),
               "dropout: ", x.toString(), x.sizes(), " by ", p, ", samples ", samples.toString(), samples.sizes());
-  if (!dropout_kernel().takes(x)) return reference::dropout(x, p, seed, samples, layer);
-  return Dropout::apply(x, p, static_cast<std::int64_t>(seed), samples.contiguous(), layer);
+  if (fused) return Dropout::apply(x, p, static_cast<std::int64_t>(seed), samples.contiguous(), layer);
+  // The factor is rounded once, in at least float32, whatever x is.
+  const at::ScalarType wide = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  return (channels_last(x).to(wide) * (1 / (1 - p)) * kept_values(x, p, seed, samples, layer)).to(x.scalar_type());
 }
 
 }  // namespace cirrus::kernels
