@@ -48,14 +48,14 @@ at::Tensor dpmpp_2m(const std::vector<double>& sigma, at::Tensor x, const Denois
 at::Tensor edm(const SamplerOptions& o, const std::vector<double>& sigma, at::Tensor x, const Denoise& denoise,
                const Noise& noise, bool second_order) {
   const double gamma = std::min(o.churn / o.steps, std::sqrt(2.0) - 1);
-  Coefficients c(x, 4);
+  Coefficients c(x, 3);
   for (std::size_t i = 0; i + 1 < sigma.size(); ++i) {
     const double raised = sigma[i] * (1 + gamma), next = sigma[i + 1], move = next - raised;
-    c.set({std::sqrt(raised * raised - sigma[i] * sigma[i]), move / raised, next > 0 ? 0.5 * move / next : 0, 0.5});
+    c.set({std::sqrt(raised * raised - sigma[i] * sigma[i]), move / raised, next > 0 ? 0.5 * move / next : 0});
     if (gamma > 0) x = at::addcmul(x, noise(static_cast<std::uint32_t>(1 + i)), c[0]);
     const at::Tensor step = (x - denoise(x, raised)) * c[1];
     const at::Tensor moved = x + step;
-    x = second_order && next > 0 ? x + step * c[3] + (moved - denoise(moved, next)) * c[2] : moved;
+    x = second_order && next > 0 ? x + step * 0.5 + (moved - denoise(moved, next)) * c[2] : moved;
   }
   return x;
 }

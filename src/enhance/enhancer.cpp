@@ -107,16 +107,11 @@ at::Tensor sample_members(const Prepared& p, Model& model, const EnhanceOptions&
 
 /// Which --tile to use instead: smaller ones are tried out.
 std::string largest_tile_that_fits(Model& model, const Layout& layout) {
-  const diffusion::Denoiser& network = *model.network;
-  const at::TensorOptions like = at::TensorOptions(model.device->torch_device()).dtype(at::kFloat);
+  const std::int64_t align = model.network->alignment();
   for (std::int64_t tile = std::max(layout.rows.tile, layout.columns.tile) / 2; tile >= kLeastTile; tile /= 2) {
-    const std::int64_t side = tile / network.alignment() * network.alignment();
+    const std::int64_t side = tile / align * align;
     try {
-      (void)model.network->denoise(at::zeros({1, 1, side, side}, like), at::ones({1}, like),
-                                   {at::zeros({1, network.condition_maps(), side, side}, like),
-                                    at::zeros({1, network.condition_scalars()}, like)});
-      model.device->end_step();
-      model.device->synchronize();
+      evaluate_empty_window(model, side);
       return "windows of " + std::to_string(side) + " fit: --tile " + std::to_string(side);
     } catch (const c10::Error& e) {
       if (!device::is_out_of_memory(e)) throw;

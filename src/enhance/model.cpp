@@ -147,20 +147,26 @@ Model load_model(const fs::path& path, device::Device& device, at::ScalarType dt
   return m;
 }
 
-double seconds_per_pixel(Model& model) {
+void evaluate_empty_window(Model& model, std::int64_t side) {
   const c10::NoGradGuard no_grad;
+  diffusion::Denoiser& network = *model.network;
+  const at::TensorOptions like = at::TensorOptions(model.device->torch_device()).dtype(at::kFloat);
+  (void)network.denoise(
+      at::zeros({1, 1, side, side}, like), at::ones({1}, like),
+      {at::zeros({1, network.condition_maps(), side, side}, like), at::zeros({1, network.condition_scalars()}, like)});
+  model.device->end_step();
+  model.device->synchronize();
+}
+
+double seconds_per_pixel(Model& model) {
   // What sees the whole window takes longer for each pixel of a larger one; it is measured at its usual size.
   const std::int64_t align = model.network->alignment(),
                      side = (model.network->receptive_radius() == diffusion::kWholeWindow ? 256 : 512) / align * align;
-  const at::Tensor like = model.network->parameters().front().tensor;
-  const auto zeros = [&](at::IntArrayRef shape) { return at::zeros(shape, like.options().dtype(at::kFloat)); };
-  const diffusion::Conditions conditions{
-      zeros({1, model.network->condition_maps(), side, side}), zeros({1, model.network->condition_scalars()}), {}};
   double seconds = std::numeric_limits<double>::infinity();
   for (int pass = 0; pass < 3;
        ++pass) {  // the first one warms up; what else the machine does disturbs the fastest least
     const double started = steady_seconds();
-    model.network->denoise(zeros({1, 1, side, side}), zeros({1}) + 1, conditions).sum().item<float>();
+    evaluate_empty_window(model, side);
     seconds = std::min(seconds, steady_seconds() - started);
   }
   return seconds / static_cast<double>(side * side);

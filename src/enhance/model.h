@@ -50,6 +50,10 @@ void save_model(const std::filesystem::path& path, const std::vector<std::pair<s
 /// metadata do not fit its weights.
 Model load_model(const std::filesystem::path& path, device::Device& device, at::ScalarType dtype);
 
+/// One evaluation of an empty window of side x side pixels (a multiple of the alignment); waits for it. What it takes
+/// in time and memory is what any such window takes.
+void evaluate_empty_window(Model& model, std::int64_t side);
+
 /// Seconds the network takes for one pixel of one evaluation, measured on a small window.
 double seconds_per_pixel(Model& model);
 

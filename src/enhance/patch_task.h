@@ -37,10 +37,12 @@ protected:
   virtual at::Tensor sigmas(std::int64_t step, std::int64_t first, std::int64_t count, std::int64_t batch) const = 0;
   /// How the model is trained: for its card, and for what must be equal in a run that resumes.
   virtual nlohmann::json description() const;
-  virtual std::string kind() const = 0;                 ///< of network
-  virtual nlohmann::json network_config() const = 0;    ///< of its card
-  virtual nlohmann::json network_identity() const = 0;  ///< that of it which must be equal in a run that resumes
-  virtual nlohmann::json transform() const = 0;         ///< of its card
+  virtual std::string kind() const = 0;               ///< of network
+  virtual nlohmann::json network_config() const = 0;  ///< of its card
+  virtual nlohmann::json network_identity() const {
+    return network_config();
+  }                                              ///< that of it which must be equal in a run that resumes
+  virtual nlohmann::json transform() const = 0;  ///< of its card
 
   diffusion::Denoiser& network() { return *network_; }
 

@@ -19,7 +19,6 @@ Prepared prepare_image(const Observation& o) {
   const at::Tensor image = metrics::bicubic((t - center) / half, o.sampling.factor).to(at::kFloat).clamp(-1, 1);
   p.base = at::full_like(image, center);
   p.scale = at::full_like(image, half);
-  p.activity = p.scale;
   p.maps = image.unsqueeze(0);
   p.scalars = at::empty({0}, at::kFloat);
   return p;

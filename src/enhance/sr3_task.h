@@ -20,7 +20,6 @@ protected:
   at::Tensor sigmas(std::int64_t step, std::int64_t first, std::int64_t count, std::int64_t batch) const override;
   std::string kind() const override { return "sr3"; }
   nlohmann::json network_config() const override { return options_.network.to_json(); }
-  nlohmann::json network_identity() const override { return options_.network.to_json(); }
   nlohmann::json transform() const override;
 
 private:

@@ -46,7 +46,7 @@ std::unique_ptr<diffusion::Denoiser> network_of(const DenoisingOptions& o, devic
 DenoisingTask::DenoisingTask(const DenoisingOptions& options, device::Device& device, at::ScalarType dtype)
     : PatchTask(options, device, network_of(options, device, dtype)),
       options_(options),
-      edm_(&dynamic_cast<diffusion::EdmNetwork&>(network())) {}
+      edm_(dynamic_cast<diffusion::EdmNetwork&>(network())) {}
 
 FieldPool::Maker DenoisingTask::field_maker() const {
   return [fields = options_.fields, seed = options_.seed, scale = scale_](std::uint64_t i) {
@@ -59,7 +59,7 @@ at::Tensor DenoisingTask::sigmas(std::int64_t step, std::int64_t first, std::int
 }
 
 nlohmann::json DenoisingTask::state() const {
-  return {{"residual_scale", scale_.to_json()}, {"band_rms", edm().config().band_rms}};
+  return {{"residual_scale", scale_.to_json()}, {"band_rms", edm_.config().band_rms}};
 }
 
 void DenoisingTask::prepare(const nlohmann::json* state) {
@@ -67,14 +67,14 @@ void DenoisingTask::prepare(const nlohmann::json* state) {
     log::info("Measuring the residual's scale on " + std::to_string(options_.calibration_fields) + " synthetic fields");
     const Calibration c = calibrate(options_.fields, options_.seed ^ 0xCA11B8A7Eu, options_.calibration_fields);
     scale_ = c.scale;
-    edm().set_band_rms(c.band_rms);
+    edm_.set_band_rms(c.band_rms);
     return;
   }
   try {
     scale_ = ResidualScale::from_json(state->at("residual_scale"));
-    nlohmann::json config = edm().config().to_json();
+    nlohmann::json config = edm_.config().to_json();
     config["band_rms"] = state->at("band_rms");
-    edm().set_band_rms(diffusion::EdmConfig::from_json(config).band_rms);
+    edm_.set_band_rms(diffusion::EdmConfig::from_json(config).band_rms);
   } catch (const nlohmann::json::exception& e) {
     throw Error(ExitCode::bad_data, std::string("The checkpoint lacks the model's constants: ") + e.what(),
                 "resume with the version of Cirrus that wrote it, or start a new run");
@@ -91,7 +91,7 @@ nlohmann::json DenoisingTask::description() const {
   return all;
 }
 
-nlohmann::json DenoisingTask::network_config() const { return edm().config().to_json(); }
+nlohmann::json DenoisingTask::network_config() const { return edm_.config().to_json(); }
 
 nlohmann::json DenoisingTask::network_identity() const {
   nlohmann::json config = network_config();

@@ -32,10 +32,8 @@ protected:
   nlohmann::json transform() const override;
 
 private:
-  diffusion::EdmNetwork& edm() const { return *edm_; }
-
   const DenoisingOptions options_;
-  diffusion::EdmNetwork* edm_;  ///< the base class owns it
+  diffusion::EdmNetwork& edm_;  ///< the base class owns it
   ResidualScale scale_;
 };
 

@@ -24,6 +24,10 @@ struct NoiseWindow {
 void fill_normal(at::Tensor& out, const NoiseWindow& window);
 at::Tensor normal_noise(at::IntArrayRef shape, const NoiseWindow& window, const at::Device& device = at::kCPU);
 
+/// N(0, 1) of any shape on the CPU, from the address of `item` alone: for parameters, self-tests and benchmarks, whose
+/// values are no pixels.
+at::Tensor normals(at::IntArrayRef shape, std::uint64_t seed, Purpose purpose, std::uint64_t item);
+
 namespace reference {
 void fill_normal(at::Tensor& out, const NoiseWindow& window);  ///< in double, one pixel at a time
 }

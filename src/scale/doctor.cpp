@@ -25,9 +25,7 @@ using nlohmann::json;
 constexpr double kTimed = 0.5;  // seconds a speed is measured for, after warming up
 
 at::Tensor normals(at::IntArrayRef shape, std::uint64_t item) {
-  std::int64_t n = 1;
-  for (const std::int64_t s : shape) n *= s;
-  return kernels::normal_noise({1, 1, 1, n}, {1, Purpose::bootstrap, {item}}).view(shape);
+  return kernels::normals(shape, 1, Purpose::bootstrap, item);
 }
 
 /// rms(found - exact) / rms(exact).

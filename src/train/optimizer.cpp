@@ -62,8 +62,12 @@ at::Tensor Optimizer::step() {
   norm_.copy_(overflow.defined() ? at::where(overflow.squeeze() > 0, norm_, norm) : norm);
   if (options_.clip > 0) at::_foreach_mul_(gradients, at::clamp_max(options_.clip / (norm + 1e-6), 1.0));
   update(weights, gradients, overflow);
-  for (const at::Tensor& p : parameters_) p.mutable_grad().reset();
+  forget_gradients();
   return norm_;
+}
+
+void Optimizer::forget_gradients() {
+  for (const at::Tensor& p : parameters_) p.mutable_grad().reset();
 }
 
 void Optimizer::update(std::vector<at::Tensor>& weights, std::vector<at::Tensor>& gradients,

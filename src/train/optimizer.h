@@ -43,6 +43,8 @@ public:
   /// One update from the parameters' gradients, then clears them. Returns the gradient's norm before clipping (on the
   /// device); of a step that was left out because float16 overflowed, that of the step before.
   at::Tensor step();
+  /// Clears the parameters' gradients.
+  void forget_gradients();
   /// Updates the average; call after the task's own after_update().
   void average();
 

@@ -103,8 +103,7 @@ public:
     if (options_.capture && !tried_ && eager_steps_ == kWarmSteps) {
       tried_ = true;
       graph_ = device_.capture([this] { compute(options_.accumulation); });
-      if (!graph_)  // a recording that failed leaves gradients that nothing computed
-        for (const auto& [name, parameter] : named_) parameter.mutable_grad().reset();
+      if (!graph_) optimizer_.forget_gradients();  // a recording that failed leaves some that nothing computed
     }
     if (graph_) {
       graph_->replay();
@@ -120,12 +119,9 @@ public:
   /// whole steps. This run is over: they may change its weights.
   std::string what_fits() {
     graph_.reset();
-    const auto forget = [&] {
-      for (const auto& [name, parameter] : named_) parameter.mutable_grad().reset();
-    };
     for (std::int64_t parts = options_.accumulation + 1; parts <= options_.batch; ++parts) {
       if (options_.batch % parts != 0) continue;
-      forget();
+      optimizer_.forget_gradients();
       try {
         task_.load(step_, 0, options_.batch, options_.batch);
         compute(parts);

@@ -22,8 +22,7 @@ using diffusion::Sr3Config;
 using diffusion::Sr3Network;
 
 at::Tensor normals(at::IntArrayRef shape, std::uint64_t seed) {
-  const auto n = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
-  return kernels::normal_noise({1, 1, 1, n}, {seed, Purpose::bootstrap, {0}}).view(shape);
+  return kernels::normals(shape, seed, Purpose::bootstrap, 0);
 }
 
 Sr3Config reduced() {

@@ -35,9 +35,15 @@ constexpr Peak kPeaks[]{{"H200", 67, 494.7, 989.4},
                         {"A100", 19.5, 156, 312}};
 
 at::Tensor normals(at::IntArrayRef shape, std::uint64_t item) {
-  std::int64_t n = 1;
-  for (const std::int64_t s : shape) n *= s;
-  return kernels::normal_noise({1, 1, 1, n}, {1, Purpose::bootstrap, {item}}).view(shape);
+  return kernels::normals(shape, 1, Purpose::bootstrap, item);
+}
+
+/// The lines of a run's train.jsonl.
+std::vector<json> records_in(const std::filesystem::path& run) {
+  std::vector<json> all;
+  std::istringstream text(read_text(run / "train.jsonl"));
+  for (std::string line; std::getline(text, line);) all.push_back(json::parse(line));
+  return all;
 }
 
 /// The same batch at every step: what is timed is the step, not the making of skies.
@@ -135,15 +141,8 @@ public:
     o.keep = 1;
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
-    // The trainer writes a checkpoint when time is up; the disk is not what is measured.
-    const auto lines = [&] {
-      std::vector<json> all;
-      std::istringstream text(read_text(folder_ / "train.jsonl"));
-      for (std::string line; std::getline(text, line);) all.push_back(json::parse(line));
-      return all;
-    };
     (void)train::run_training(task, device_, {}, o, folder_, false);
-    const std::vector<json> records = lines();
+    const std::vector<json> records = records_in(folder_);
     std::filesystem::remove_all(folder_);
     json result{{"work", "train"}, {"workload", w.name}, {"dtype", p.name}, {"recorded", capture}, {"batch", w.batch}};
     if (records.size() < 3) return result.update({{"detail", "fewer than 30 steps in the time given"}}), result;
@@ -225,8 +224,7 @@ double gate(device::Device& device, const Workload& small, const std::filesystem
     std::filesystem::create_directories(folder);
     (void)train::run_training(task, d, {}, o, folder, false);
     std::vector<double> out;
-    std::istringstream text(read_text(folder / "train.jsonl"));
-    for (std::string line; std::getline(text, line);) out.push_back(json::parse(line).at("loss"));
+    for (const json& record : records_in(folder)) out.push_back(record.at("loss"));
     return out;
   };
   const std::vector<double> found = losses(device), expected = losses(device::cpu());

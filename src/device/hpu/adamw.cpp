@@ -7,7 +7,7 @@ namespace cirrus::device::hpu {
 
 bool fused_adamw(const AdamWUpdate& u) {
   if (u.overflow) return false;
-  const PluginOperator op("hpu::optimizer_adamw");
+  static const PluginOperator op("hpu::optimizer_adamw");
   // The operator takes the decay as a number; a number that changes with the rate would compile every step anew. So
   // the weights are decayed by tensors first, and the operator is told 1: no decay.
   const at::Tensor step = (u.rate * u.correction2.sqrt() / u.correction1).neg().reshape({1});

@@ -40,4 +40,8 @@ at::Tensor normal_noise(at::IntArrayRef shape, const NoiseWindow& window, const 
   return out;
 }
 
+at::Tensor normals(at::IntArrayRef shape, std::uint64_t seed, Purpose purpose, std::uint64_t item) {
+  return normal_noise({1, 1, 1, c10::multiply_integers(shape)}, {seed, purpose, {item}}).view(shape);
+}
+
 }  // namespace cirrus::kernels
