@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/run_options.h"
+#include "device/listing.h"
 
 namespace cirrus::scale_app {
 namespace {
@@ -45,9 +46,11 @@ void tell(const json& report) {
 int doctor(const Arguments& arguments) {
   RunOptions run;
   std::string out;
-  Options options("cirrus-scale doctor",
-                  "Test the devices of this machine: matrix products, convolutions, a training step against the CPU's, "
-                  "memory. About a minute a device. Exit code 1 if one fails.");
+  Options options(
+      "cirrus-scale doctor",
+      "Test the devices of this machine: matrix products, convolutions, a training step against the CPU's, "
+      "memory. Under a minute a device. Exit code 1 if one fails; devices that are missing or in use are listed "
+      "with the reason.");
   options.group("Output");
   options.add("output", out, "also write the report, one JSON object, to this file").short_flag('o').metavar("FILE");
   add_run_options(options, run);
@@ -70,14 +73,11 @@ int doctor(const Arguments& arguments) {
   if (run.device != "auto") {
     examine(*device::open_device(run.device), run.device);
   } else {
-    for (const device::Backend* backend : device::backends()) {
-      if (backend->count() == 0) {
-        report["missing"].push_back({{"device", backend->kind()}, {"reason", backend->why_not()}});
-        log::print(backend->kind() + "  not available: " + backend->why_not());
-      }
-      for (int i = 0; i < backend->count(); ++i)
-        examine(*backend->open(i), backend->kind() + (backend->count() > 1 ? ":" + std::to_string(i) : ""));
-    }
+    device::visit_devices([&](const std::string& id, device::Device* device, const std::string& reason) {
+      if (device != nullptr) return examine(*device, id);
+      report["missing"].push_back({{"device", id}, {"reason", reason}});
+      log::print(id + "  not available: " + reason);
+    });
   }
   if (run.dry_run) return 0;
   report["passed"] = passed;

@@ -1,4 +1,5 @@
 // The registry of backends: the CPU, what tests register, and modules loaded from disk on first need.
+#include <c10/util/Exception.h>
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <mutex>
 
 #include "base/errors.h"
+#include "base/log.h"
 #include "device/cpu/cpu_device.h"
 #include "device/device.h"
 
@@ -14,6 +16,17 @@ namespace cirrus::device {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Warnings of LibTorch go where ours go, and do not cross the progress line.
+class LogWarnings : public c10::WarningHandler {
+public:
+  void process(const c10::Warning& warning) override { log::warning("LibTorch: " + warning.msg()); }
+};
+
+void log_warnings() {
+  static LogWarnings handler;
+  c10::WarningUtils::set_warning_handler(&handler);  // of this thread
+}
 
 /// Stands in for a module that is not installed or does not load, so that lists and errors can say why.
 class MissingBackend : public Backend {
@@ -111,6 +124,7 @@ void register_backend(Backend* backend) {
 }
 
 std::vector<Backend*> backends() {
+  log_warnings();
   const std::lock_guard lock(registry().mutex);
   Registry& r = registry();
   if (!r.modules_loaded) {
@@ -130,6 +144,7 @@ Device& cpu() {
 }
 
 std::unique_ptr<Device> open_device(const std::string& name) {
+  log_warnings();
   if (name == "cpu") return cpu_backend()->open(0);  // without touching any module
   const std::vector<Backend*> all = backends();
   if (name == "auto") {

@@ -114,9 +114,36 @@ BOOST_AUTO_TEST_CASE(devices_lists_a_card_in_use_with_the_reason_and_the_others)
   BOOST_TEST(hpu);
   const Outcome text = run("cirrus", {"devices"}, {.environment = card({{"CIRRUS_FAKE_HPU_FAULT", "in_use"}})});
   BOOST_TEST(text.code == 0);
-  BOOST_TEST(contains(text.out, "hpu:0     not available: "), text.out);
+  BOOST_TEST(contains(text.out, "hpu:0   not available: "), text.out);
   const Outcome there = run("cirrus", {"devices"}, {.environment = card()});
-  BOOST_TEST(contains(there.out, "hpu:0     Intel Gaudi 2"), there.out);
+  BOOST_TEST(contains(there.out, "hpu:0   Intel Gaudi 2"), there.out);
+}
+
+BOOST_AUTO_TEST_CASE(the_doctor_tests_a_card_and_lists_one_in_use) {
+  const ScratchFolder folder;
+  const auto examined = [&](Variables environment) {
+    environment["CIRRUS_FAKE_HPU_MEMORY"] = "2000000000";  // which the doctor fills
+    const Outcome o = run("cirrus-scale", {"doctor", "-o", "report.json", "--overwrite"},
+                          {.folder = folder.path(), .environment = card(environment)});
+    BOOST_TEST_REQUIRE(o.code == 0, o.out + o.err);
+    return nlohmann::json::parse(contents(folder / "report.json"));
+  };
+  bool found = false;
+  const nlohmann::json report = examined({});
+  for (const nlohmann::json& d : report.at("devices")) {
+    BOOST_TEST(d.at("passed") == true, d.dump());
+    if (d.at("device") != "hpu:0") continue;
+    found = true;
+    BOOST_TEST(d.at("name") == "Intel Gaudi 2");
+    BOOST_TEST(d.at("versions").contains("plug-in"));
+    BOOST_TEST(d.at("checks").size() >= 7u);
+  }
+  BOOST_TEST(found);
+  found = false;
+  const nlohmann::json other = examined({{"CIRRUS_FAKE_HPU_FAULT", "in_use"}});
+  for (const nlohmann::json& d : other.at("missing"))
+    if (d.at("device") == "hpu:0") found = contains(d.at("reason"), "in use by another process");
+  BOOST_TEST(found);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
@@ -182,7 +209,7 @@ BOOST_AUTO_TEST_CASE(enhance_names_a_tile_that_fits) {
 
 BOOST_AUTO_TEST_SUITE_END()
 
-BOOST_AUTO_TEST_SUITE(slow_hpu_sr3)
+BOOST_AUTO_TEST_SUITE(hpu_sr3)
 
 BOOST_AUTO_TEST_CASE(sr3_trains_and_enhances_with_the_vendors_attention_and_nothing_on_the_host) {
   const ScratchFolder folder;

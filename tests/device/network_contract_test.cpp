@@ -30,7 +30,7 @@ std::unique_ptr<Denoiser> edm(const at::Device& device, at::ScalarType type) {
   diffusion::EdmConfig c = small_config();
   c.widths = {16, 32};
   auto network = std::make_unique<diffusion::EdmNetwork>(c, 3, device, type);
-  randomise_gains(*network);
+  diffusion::perturb_gains(*network, 0.5);
   network->after_update();
   return network;
 }
@@ -43,9 +43,7 @@ std::unique_ptr<Denoiser> sr3(const at::Device& device, at::ScalarType type) {
   c.attention_level = 1;
   c.groups = 8;
   auto network = std::make_unique<diffusion::Sr3Network>(c, 4, device, type);
-  std::uint64_t seed = 100;  // biases and norms start at what would hide them
-  for (const diffusion::NamedTensor& p : network->parameters())
-    if (p.tensor.dim() == 1) p.tensor.add_((0.2 * normals(p.tensor.sizes(), ++seed)).to(device));
+  diffusion::perturb_gains(*network, 0.2);
   return network;
 }
 

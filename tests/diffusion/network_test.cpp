@@ -31,7 +31,7 @@ double largest_difference(const at::Tensor& a, const at::Tensor& b) { return (a 
 std::int64_t measured_reach(const EdmConfig& config, std::int64_t size, bool in_maps) {
   c10::NoGradGuard no_grad;
   EdmNetwork network(config, 3, at::kCPU, at::kFloat);
-  randomise_gains(network);
+  diffusion::perturb_gains(network, 0.5);
   std::int64_t reach = 0;
   const std::int64_t a = network.alignment(), middle = size / 2 / a * a;
   for (const std::int64_t shift : {std::int64_t{0}, a - 1}) {  // both ends of a pixel of the coarsest level
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(nothing_farther_away_than_the_receptive_radius_counts) {
 BOOST_AUTO_TEST_CASE(what_lies_beyond_the_receptive_radius_changes_float32_by_rounding_alone) {
   const c10::NoGradGuard no_grad;
   EdmNetwork network(EdmConfig(), 3, at::kCPU, at::kFloat);
-  randomise_gains(network);
+  diffusion::perturb_gains(network, 0.5);
   const std::int64_t radius = network.receptive_radius(), side = 2 * radius + 64;
   at::Tensor x = normals({1, 1, side, side}, 33);
   const diffusion::Conditions c = conditions(EdmConfig(), 1, side, side);
@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(what_lies_beyond_the_receptive_radius_changes_float32_by_ro
 BOOST_AUTO_TEST_CASE(shifts_by_the_alignment_shift_the_estimate) {
   c10::NoGradGuard no_grad;
   EdmNetwork network(small_config(), 5, at::kCPU, at::kFloat);
-  randomise_gains(network);
+  diffusion::perturb_gains(network, 0.5);
   const std::int64_t a = network.alignment(), r = network.receptive_radius(), size = 2 * r + 32;
   const at::Tensor x = normals({1, 1, size + a, size + a}, 35), sigma = at::full({1}, 0.4);
   const diffusion::Conditions c = conditions(small_config(), 1, size + a, size + a);
@@ -181,7 +181,7 @@ BOOST_AUTO_TEST_CASE(preparation_for_sampling_changes_no_estimate) {
   c10::NoGradGuard no_grad;
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     EdmNetwork network(small_config(), 6, at::kCPU, type);
-    randomise_gains(network);
+    diffusion::perturb_gains(network, 0.5);
     const at::Tensor x = normals({2, 1, 48, 32}, 36), sigma = at::tensor({0.05f, 20.f});
     const diffusion::Conditions c = conditions(small_config(), 2, 48, 32);
     const at::Tensor training = network.denoise(x, sigma, c);
@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(preparation_for_sampling_changes_no_estimate) {
 BOOST_AUTO_TEST_CASE(an_update_ends_the_preparation_and_its_dtype) {
   c10::NoGradGuard no_grad;
   EdmNetwork network(small_config(), 6, at::kCPU, at::kFloat);
-  randomise_gains(network);
+  diffusion::perturb_gains(network, 0.5);
   network.after_update();
   const at::Tensor x = normals({1, 1, 32, 32}, 37), sigma = at::tensor({0.3f});
   const diffusion::Conditions c = conditions(small_config(), 1, 32, 32);
@@ -217,7 +217,7 @@ BOOST_AUTO_TEST_CASE(an_update_ends_the_preparation_and_its_dtype) {
 BOOST_AUTO_TEST_CASE(samples_of_a_batch_do_not_mix) {
   c10::NoGradGuard no_grad;
   EdmNetwork network(small_config(), 8, at::kCPU, at::kFloat);
-  randomise_gains(network);
+  diffusion::perturb_gains(network, 0.5);
   const at::Tensor x = normals({3, 1, 32, 40}, 38), sigma = at::tensor({0.05f, 1.f, 30.f});
   const diffusion::Conditions c = conditions(small_config(), 3, 32, 40);
   const at::Tensor all = network.denoise(x, sigma, c);
@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(samples_of_a_batch_do_not_mix) {
 BOOST_AUTO_TEST_CASE(the_loss_is_the_weighted_error_of_the_estimate) {
   c10::NoGradGuard no_grad;
   EdmNetwork network(small_config(), 9, at::kCPU, at::kFloat);
-  randomise_gains(network);
+  diffusion::perturb_gains(network, 0.5);
   const at::Tensor x0 = 0.5 * normals({4, 1, 32, 32}, 39), noise = normals({4, 1, 32, 32}, 40),
                    sigma = at::tensor({0.05f, 0.5f, 2.f, 10.f});
   const diffusion::Conditions c = conditions(small_config(), 4, 32, 32);
@@ -244,7 +244,7 @@ BOOST_AUTO_TEST_CASE(the_loss_is_the_weighted_error_of_the_estimate) {
 
 BOOST_AUTO_TEST_CASE(every_parameter_gets_the_gradient_of_the_loss) {
   EdmNetwork network(small_config(), 10, at::kCPU, at::kFloat);
-  randomise_gains(network);
+  diffusion::perturb_gains(network, 0.5);
   std::vector<at::Tensor> parameters;
   for (const auto& p : network.parameters()) parameters.push_back(p.tensor.requires_grad_(true));
   const at::Tensor x0 = 0.5 * normals({2, 1, 32, 32}, 41), noise = normals({2, 1, 32, 32}, 42),

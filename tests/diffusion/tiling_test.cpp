@@ -50,7 +50,7 @@ struct Scene {
         x(normals({members, 1, height, width}, 61)),
         maps(normals({3, height, width}, 62)),
         scalars(normals({4}, 63)) {
-    randomise_gains(network);
+    diffusion::perturb_gains(network, 0.5);
     network.prepare_for_sampling(at::kFloat);
   }
   at::Tensor tiled(std::int64_t tile, std::int64_t overlap, bool exact, std::int64_t at_once, double sigma = 0.6,

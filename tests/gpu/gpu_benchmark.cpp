@@ -13,6 +13,7 @@
 #include "base/errors.h"
 #include "base/files.h"
 #include "diffusion/edm_network.h"
+#include "diffusion/perturb_gains.h"
 #include "diffusion/sampler.h"
 #include "diffusion/sr3_network.h"
 #include "diffusion/tiling.h"
@@ -58,7 +59,6 @@ public:
     maps_ = normals({batch, network_->condition_maps(), size, size}, 3).to(device);
     scalars_ = at::zeros({batch, network_->condition_scalars()}).to(device);
     samples_ = at::arange(batch).to(device);
-    network_->after_update();
     for (const diffusion::NamedTensor& p : network_->parameters()) p.tensor.requires_grad_(true);
   }
   std::vector<std::pair<std::string, at::Tensor>> parameters() override {
@@ -88,8 +88,14 @@ struct Workload {
   diffusion::EdmConfig edm{};
   diffusion::Sr3Config sr3_config{};
   std::unique_ptr<diffusion::Denoiser> network(const at::Device& device, at::ScalarType type) const {
-    if (sr3) return std::make_unique<diffusion::Sr3Network>(sr3_config, 0, device, type);
-    return std::make_unique<diffusion::EdmNetwork>(edm, 0, device, type);
+    std::unique_ptr<diffusion::Denoiser> made;
+    if (sr3)
+      made = std::make_unique<diffusion::Sr3Network>(sr3_config, 0, device, type);
+    else
+      made = std::make_unique<diffusion::EdmNetwork>(edm, 0, device, type);
+    diffusion::perturb_gains(*made, 0.1);
+    made->after_update();
+    return made;
   }
 };
 

@@ -2,7 +2,9 @@
 #include "device/cpu/cpu_device.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/Version.h>
 #include <sys/resource.h>
+#include <torch/version.h>
 
 #include <chrono>
 #include <fstream>
@@ -70,6 +72,9 @@ public:
     return true;
   }
   std::unique_ptr<Event> record_event() override { return std::make_unique<CpuEvent>(); }
+  std::vector<std::pair<std::string, std::string>> versions() const override {
+    return {{"LibTorch", TORCH_VERSION}, {"instructions", at::get_cpu_capability()}};
+  }
 };
 
 class CpuBackend : public Backend {
