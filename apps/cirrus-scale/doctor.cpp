@@ -55,6 +55,7 @@ int doctor(const Arguments& arguments) {
   options.add("output", out, "also write the report, one JSON object, to this file").short_flag('o').metavar("FILE");
   add_run_options(options, run);
   if (!options.parse(arguments)) return 0;
+  if (out == "-") throw Error(ExitCode::usage, "-o - names no file", "use --json for the report on standard output");
   if (!out.empty()) require_writable_output(out, run.overwrite);
   at::set_num_threads(resolve_threads(run.threads));
 
@@ -65,7 +66,7 @@ int doctor(const Arguments& arguments) {
   const auto examine = [&](device::Device& device, const std::string& id) {
     if (run.dry_run) return log::print("would test " + id + "  " + device.name());
     log::info("Testing " + id);
-    json one = scale::examine(device, id);
+    json one = scale::examine(device, id, run.dtype);
     passed = passed && one.at("passed").get<bool>();
     tell(one);
     report["devices"].push_back(std::move(one));
@@ -74,15 +75,23 @@ int doctor(const Arguments& arguments) {
     examine(*device::open_device(run.device), run.device);
   } else {
     device::visit_devices([&](const std::string& id, device::Device* device, const std::string& reason) {
-      if (device != nullptr) return examine(*device, id);
-      report["missing"].push_back({{"device", id}, {"reason", reason}});
-      log::print(id + "  not available: " + reason);
+      std::string why = reason;
+      try {
+        if (device != nullptr) return examine(*device, id);
+      } catch (const Error& e) {
+        if (e.code() != ExitCode::unavailable) throw;
+        why = e.what();
+      }
+      report["missing"].push_back({{"device", id}, {"reason", why}});
+      log::print(id + "  not available: " + why);
     });
   }
   if (run.dry_run) return 0;
-  report["passed"] = passed;
+  report["passed"] = passed && !report["devices"].empty();
   if (!out.empty()) write_text(out, report.dump(1) + "\n", run.overwrite);
   if (run.json) log::print_json(report.dump());
+  if (report["devices"].empty())
+    throw Error(ExitCode::unavailable, "No device could be tested", "the lines above say why");
   return passed ? 0 : 1;
 }
 

@@ -14,7 +14,7 @@ int devices(const Arguments& arguments) {
   add_run_options(options, run);
   if (!options.parse(arguments)) return 0;
   nlohmann::json list = nlohmann::json::array();
-  device::visit_devices([&](const std::string& id, device::Device* device, const std::string& reason) {
+  const device::Visit list_one = [&](const std::string& id, device::Device* device, const std::string& reason) {
     std::string line = id;
     line.resize(std::max<std::size_t>(8, line.size() + 1), ' ');
     if (device == nullptr) {
@@ -43,7 +43,11 @@ int devices(const Arguments& arguments) {
                     {"dtypes", dtypes},
                     {"versions", versions}});
     log::print(line + (known.empty() ? "" : " (" + known + ")"));
-  });
+  };
+  if (run.device == "auto")
+    device::visit_devices(list_one);
+  else
+    list_one(run.device, device::open_device(run.device).get(), "");
   if (run.json) log::print_json(nlohmann::json{{"devices", list}}.dump());
   return 0;
 }

@@ -82,7 +82,10 @@ void register_flags(Options& options, TrainFlags& f) {
   options.add("sr3.inner", sr3.inner, "channels of the first level").range(2, 4096);
   options.add("sr3.multipliers", sr3.multipliers, "channels of a level over those of the first").range(1, 64);
   options.add("sr3.blocks", sr3.blocks, "residual blocks a level").range(1, 64);
-  options.add("sr3.attention_level", sr3.attention_level, "level whose blocks attend, from 0 (-1: none)").range(-1, 8);
+  options
+      .add("sr3.attention_level", sr3.attention_level,
+           "level whose blocks attend, from 0 (-1: none); the middle always does")
+      .range(-1, 8);
   options.add("sr3.groups", sr3.groups, "groups of GroupNorm").range(1, 4096);
   options.add("sr3.dropout", sr3.dropout, "share of activations left out in training").range(0, 0.99);
   options.add("task.augment", f.task.augment, "show samples in all symmetries of the square");
@@ -140,15 +143,50 @@ void register_flags(Options& options, TrainFlags& f) {
 }
 
 /// The task of the configured network. Throws Error(config) for one that cannot be.
-std::unique_ptr<train::Task> make_task(const TrainFlags& f, const Machine& machine) {
+std::unique_ptr<train::Task> make_task(const TrainFlags& f, const Machine& machine, bool sketch = false) {
   if (f.kind == "edm") return std::make_unique<enhance::DenoisingTask>(f.task, *machine.device, machine.dtype);
-  enhance::Sr3Options options{f.task, f.sr3};
+  enhance::Sr3Options options{f.task, f.sr3, sketch};
   try {
     options.network = diffusion::Sr3Config::from_json(f.sr3.to_json());
   } catch (const Error& e) {
     throw Error(ExitCode::config, e.what());
   }
   return std::make_unique<enhance::Sr3Task>(options, *machine.device, machine.dtype);
+}
+
+/// A setting of the other kind of network would be without effect. Throws Error(config).
+void refuse_settings_of_the_other(const Options& options, const std::string& kind) {
+  static const std::map<std::string, std::vector<const char*>> of{
+      {"edm",
+       {"network.widths", "network.blocks", "network.middle_blocks", "network.embedding", "task.p_mean", "task.p_std",
+        "task.tail_share", "task.tail", "task.calibration_fields"}},
+      {"sr3", {"sr3.inner", "sr3.multipliers", "sr3.blocks", "sr3.attention_level", "sr3.groups", "sr3.dropout"}}};
+  for (const auto& [other, keys] : of)
+    for (const char* key : keys)
+      if (other != kind && options.given(key))
+        throw Error(ExitCode::config,
+                    std::string(key) + " is a setting of " + other + " networks, and network.kind is " + kind,
+                    "leave it out, or set network.kind = \"" + other + "\"");
+}
+
+/// What a run would be, without making its weights.
+void describe(const TrainFlags& f, const Machine& machine, const std::string& where) {
+  train::check_options(f.trainer);
+  double parameters = 0;
+  for (const auto& [name, tensor] : make_task(f, machine, true)->parameters())
+    parameters += static_cast<double>(tensor.numel());
+  char size[160];
+  std::snprintf(
+      size, sizeof size,
+      "a network of %.0f parameters: %.2f GB for weights, gradients, moments%s, and what a step's %lld samples of "
+      "%lld x %lld pixels take",
+      parameters, parameters * (f.trainer.optimizer.average ? 20e-9 : 16e-9),
+      f.trainer.optimizer.average ? " and average" : "",
+      static_cast<long long>(f.trainer.batch / f.trainer.accumulation), static_cast<long long>(f.task.patch),
+      static_cast<long long>(f.task.patch));
+  log::print("would train " + std::to_string(f.trainer.steps) + " steps of " + std::to_string(f.trainer.batch) +
+             " samples " + where);
+  log::print(size);
 }
 
 train::Outcome train_task(TrainFlags& f, const Options& options, const dist::World& world, const Machine& machine) {
@@ -172,6 +210,7 @@ int train(const Arguments& arguments) {
   register_flags(options, f);
   add_run_options(options, run);
   if (!options.parse(arguments)) return 0;
+  refuse_settings_of_the_other(options, f.kind);
   f.task.seed = static_cast<std::uint64_t>(run.seed);
   f.task.pool.threads = static_cast<int>(f.loader_threads);
   if (!f.time_limit.empty()) f.trainer.time_limit = parse_duration(f.time_limit);
@@ -184,17 +223,13 @@ int train(const Arguments& arguments) {
   if (!f.resume && std::filesystem::exists(out / "checkpoints") && !run.overwrite)
     throw Error(ExitCode::cannot_create, out.string() + " already holds a run",
                 "add --resume to go on with it, --overwrite to start anew, or choose another --out");
-  if (run.dry_run) {
-    log::print("would train " + std::to_string(f.trainer.steps) + " steps of " + std::to_string(f.trainer.batch) +
-               " samples into " + out.string() + " on " + described);
-    return 0;
-  }
+  if (run.dry_run) return describe(f, machine, "into " + out.string() + " on " + described), 0;
   log::info("Training on " + described);
   f.trainer.compute = machine.dtype;
   train::Outcome outcome{};
   try {
     outcome = train_task(f, options, world, machine);
-  } catch (const c10::Error& e) {  // of a step, the trainer says itself what fits
+  } catch (const std::exception& e) {  // of a step, the trainer says itself what fits
     if (!device::is_out_of_memory(e)) throw;
     throw device::out_of_memory(e, *machine.device, "The network with its gradients and Adam's moments",
                                 "use a smaller network, or a device with more memory");

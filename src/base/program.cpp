@@ -9,6 +9,7 @@
 #include <exception>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "base/completion.h"
 #include "base/errors.h"
@@ -89,6 +90,21 @@ int report(ExitCode code, const std::string& message, bool json) {
   return static_cast<int>(code);
 }
 
+/// What to say of an exception that is none of ours.
+std::string internal_message(const std::exception& error) {
+  std::string text = error.what();
+  text = text.substr(0, text.find('\n'));  // Torch appends a backtrace: the first line is the message
+  const auto* system = dynamic_cast<const std::system_error*>(&error);
+  const bool no_thread = system != nullptr && system->code() == std::errc::resource_unavailable_try_again;
+  const std::size_t torch = text.find("DefaultCPUAllocator: ");
+  if (torch != std::string::npos) text = text.substr(torch + 21);
+  if (!no_thread && dynamic_cast<const std::bad_alloc*>(&error) == nullptr && torch == std::string::npos &&
+      !text.starts_with("tensors hold "))
+    return text;
+  return "out of memory: " + (no_thread ? "a thread could not be started" : text) +
+         " (free memory, or raise the limits of this shell or container; a smaller map, tile or batch needs less)";
+}
+
 }  // namespace
 
 int run_program(const Program& program, int argc, const char* const* argv) {
@@ -110,12 +126,8 @@ int run_program(const Program& program, int argc, const char* const* argv) {
     return code;
   } catch (const Error& error) {
     return report(error.code(), error.what(), json());
-  } catch (const std::bad_alloc&) {
-    return report(ExitCode::internal, "out of memory", json());
   } catch (const std::exception& error) {
-    // Torch appends a backtrace: the first line is the message.
-    const std::string text = error.what();
-    return report(ExitCode::internal, text.substr(0, text.find('\n')), json());
+    return report(ExitCode::internal, internal_message(error), json());
   } catch (...) {
     return report(ExitCode::internal, "an exception of an unknown type", json());
   }

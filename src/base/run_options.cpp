@@ -62,12 +62,12 @@ void add_run_options(Options& options, RunOptions& run) {
   options.add("log", run.log, "also write messages and results to this file").metavar("FILE");
   options.group("Device and run");
   options.add("device", run.device, "auto, cpu, cuda, cuda:N or hpu").check([&run] {
-    const std::string& d = run.device;
-    const bool numbered =
-        d.size() > 5 && d.starts_with("cuda:") && d.find_first_not_of("0123456789", 5) == std::string::npos;
-    return d == "auto" || d == "cpu" || d == "cuda" || d == "hpu" || numbered
-               ? ""
-               : "not one of auto, cpu, cuda, cuda:N, hpu";
+    const std::string &d = run.device, kind = d.substr(0, d.find(':'));
+    const bool known = kind == "cpu" || kind == "cuda" || kind == "hpu",
+               number =
+                   kind.size() == d.size() || (kind.size() + 1 < d.size() &&
+                                               d.find_first_not_of("0123456789", kind.size() + 1) == std::string::npos);
+    return d == "auto" || (known && number) ? "" : "not one of auto, cpu, cuda, cuda:N, hpu";
   });
   options.add("threads", run.threads, "CPU threads")
       .metavar("N")

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -114,12 +115,25 @@ SafetensorsHeader parse_safetensors(std::span<const std::byte> bytes, std::uint6
 }
 
 SafetensorsFile read_safetensors(const std::filesystem::path& path) {
-  const std::string text = read_text(path);
-  const auto all = std::as_bytes(std::span(text));
   SafetensorsFile file;
-  file.header = parse_safetensors(all, all.size(), path.string());
-  file.data.assign(all.begin() + static_cast<std::ptrdiff_t>(file.header.data_offset), all.end());
+  file.contents = read_text(path);
+  file.header = parse_safetensors(std::as_bytes(std::span(file.contents)), file.contents.size(), path.string());
   return file;
+}
+
+SafetensorsHeader read_safetensors_header(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::error_code error;
+  const std::uint64_t size = std::filesystem::file_size(path, error);
+  if (!in || error)
+    throw Error(ExitCode::no_input, "cannot open " + path.string(), "check the name and its permissions");
+  std::uint64_t length = 0;
+  in.read(reinterpret_cast<char*>(&length), sizeof length);
+  std::string text(8 + std::min({length, kLongestHeader, size}), '\0');
+  in.clear();
+  in.seekg(0).read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(std::max<std::streamsize>(in.gcount(), 0)));
+  return parse_safetensors(std::as_bytes(std::span(text)), size, path.string());
 }
 
 void write_safetensors(const std::filesystem::path& path, const std::vector<TensorBytes>& tensors,

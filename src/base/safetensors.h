@@ -35,12 +35,14 @@ SafetensorsHeader parse_safetensors(std::span<const std::byte> bytes, std::uint6
 /// A file read whole.
 struct SafetensorsFile {
   SafetensorsHeader header;
-  std::vector<std::byte> data;  ///< what follows the header
+  std::string contents;
   std::span<const std::byte> bytes(const TensorEntry& entry) const {
-    return std::span(data).subspan(entry.begin, entry.end - entry.begin);
+    return std::as_bytes(std::span(contents)).subspan(header.data_offset + entry.begin, entry.end - entry.begin);
   }
 };
 SafetensorsFile read_safetensors(const std::filesystem::path& path);
+/// The header alone.
+SafetensorsHeader read_safetensors_header(const std::filesystem::path& path);
 
 /// A tensor to write; the bytes must outlive the call.
 struct TensorBytes {

@@ -20,7 +20,7 @@ std::unique_ptr<Device> open(const Backend& backend, int index, std::string& rea
 
 }  // namespace
 
-void visit_devices(const std::function<void(const std::string&, Device*, const std::string&)>& visit) {
+void visit_devices(const Visit& visit) {
   std::vector<Backend*> order = backends();
   std::stable_sort(order.begin(), order.end(),
                    [](const Backend* a, const Backend* b) { return a->score() > b->score(); });

@@ -2,23 +2,44 @@
 #include "device/memory_error.h"
 
 #include <cstdio>
+#include <new>
+#include <system_error>
 
 namespace cirrus::device {
 
-bool is_out_of_memory(const c10::Error& error) {
-  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) return true;
-  const std::string text = error.what_without_backtrace();
-  return text.find("Allocation failed for size") != std::string::npos ||
-         text.find("out of memory") != std::string::npos;
+namespace {
+
+std::string first_line(const std::exception& error) {
+  const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
+  const std::string text = of_torch != nullptr ? of_torch->what_without_backtrace() : error.what();
+  return text.substr(0, text.find('\n'));
 }
 
-Error out_of_memory(const c10::Error& error, const Device& device, const std::string& what, const std::string& remedy) {
+}  // namespace
+
+bool is_out_of_memory(const std::exception& error) {
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) return true;
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;
+  if (const auto* system = dynamic_cast<const std::system_error*>(&error))  // a thread whose stack found no room
+    return system->code() == std::errc::resource_unavailable_try_again ||
+           system->code() == std::errc::not_enough_memory;
+  if (dynamic_cast<const c10::Error*>(&error) == nullptr) return false;
+  const std::string text = first_line(error);
+  for (const char* words : {"out of memory", "Allocation failed for size", "DefaultCPUAllocator: can't allocate memory",
+                            "DefaultCPUAllocator: not enough memory"})
+    if (text.find(words) != std::string::npos) return true;
+  return false;
+}
+
+Error out_of_memory(const std::exception& error, const Device& device, const std::string& what,
+                    const std::string& remedy) {
+  const double bytes = static_cast<double>(device.memory().total);
   char size[32];
-  std::snprintf(size, sizeof size, "%.1f GB", static_cast<double>(device.memory().total) / 1e9);
-  const std::string text = error.what_without_backtrace();
-  return {ExitCode::internal,
-          what + " does not fit into the memory of " + device.name() + " (" + size +
-              "): " + text.substr(0, text.find('\n')),
+  std::snprintf(size, sizeof size, bytes < 1e9 ? "%.0f MB" : "%.1f GB", bytes * (bytes < 1e9 ? 1e-6 : 1e-9));
+  std::string cause = first_line(error);
+  if (const std::size_t at = cause.find("DefaultCPUAllocator: "); at != std::string::npos)
+    cause = cause.substr(at + 21);  // before it stands a line of LibTorch's source
+  return {ExitCode::internal, what + " does not fit into the memory of " + device.name() + " (" + size + "): " + cause,
           remedy};
 }
 

@@ -8,11 +8,12 @@
 
 namespace cirrus::device {
 
-/// Whether a device's memory was full: LibTorch has a type of error for that, which plug-ins of vendors do not all use;
-/// theirs are known by their words.
-bool is_out_of_memory(const c10::Error& error);
+/// Whether memory was full, a device's or the host's: LibTorch has a type of error for that, which its CPU allocator
+/// and plug-ins of vendors do not use; theirs are known by their words.
+bool is_out_of_memory(const std::exception& error);
 
-/// "`what` does not fit into the memory of DEVICE (N GB): the allocator's first sentence (remedy)", exit code 70.
-Error out_of_memory(const c10::Error& error, const Device& device, const std::string& what, const std::string& remedy);
+/// "`what` does not fit into the memory of DEVICE (N GB): the allocator's first line (remedy)", exit code 70.
+Error out_of_memory(const std::exception& error, const Device& device, const std::string& what,
+                    const std::string& remedy);
 
 }  // namespace cirrus::device

@@ -9,6 +9,7 @@
 
 #include "base/errors.h"
 #include "base/log.h"
+#include "base/shared_library.h"
 #include "device/cpu/cpu_device.h"
 #include "device/device.h"
 
@@ -89,6 +90,9 @@ Backend* load_module(const ModuleKind& module) {
     std::error_code ignored;
     if (!fs::exists(folder / file, ignored)) continue;
     if (module.driver != nullptr && !is_installed(module.driver)) return fail(module.no_driver);
+    if (const std::string damage = damage_of_library(folder / file); !damage.empty())
+      return fail("module " + (folder / file).string() + " does not load: " + damage +
+                  " (copy or install it again, or rebuild Cirrus)");
     void* handle = dlopen((folder / file).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr)
       return fail("module " + (folder / file).string() + " does not load: " + dlerror() + module.remedy);

@@ -167,7 +167,12 @@ Sr3Config Sr3Config::from_json(const nlohmann::json& json) {
   }
   if (c.multipliers.empty() || c.multipliers.size() > 8)
     refuse("it has " + std::to_string(c.multipliers.size()) + " levels");
-  if (c.inner % 2 != 0 || c.inner % c.groups != 0) refuse("inner must be even and a multiple of groups");
+  if (c.inner % 2 != 0 || c.inner % c.groups != 0)
+    refuse("inner is " + std::to_string(c.inner) + ", and must be even and a multiple of groups, " +
+           std::to_string(c.groups));
+  if (c.attention_level >= static_cast<std::int64_t>(c.multipliers.size()))
+    refuse("attention_level is " + std::to_string(c.attention_level) + ", and the last level is " +
+           std::to_string(c.multipliers.size() - 1) + " (-1: no level)");
   if (!(c.dropout >= 0 && c.dropout < 1)) refuse("dropout is " + std::to_string(c.dropout));
   return c;
 }

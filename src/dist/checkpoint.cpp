@@ -94,9 +94,7 @@ fs::path save_checkpoint(const fs::path& dir, const Checkpoint& checkpoint, cons
   manifest["world"] = world.size;
   manifest["strategy"] = checkpoint.strategy;
   manifest["config_sha256"] = checkpoint.config_sha256;
-  const std::string written = read_text(folder / shard);
-  const SafetensorsHeader header =
-      parse_safetensors(std::as_bytes(std::span(written)), written.size(), (folder / shard).string());
+  const SafetensorsHeader header = read_safetensors_header(folder / shard);
   for (const TensorEntry& e : header.entries) {
     const auto n = static_cast<std::int64_t>((e.end - e.begin) / dtype_size(e.dtype));
     manifest["tensors"][e.name] = {
@@ -104,7 +102,7 @@ fs::path save_checkpoint(const fs::path& dir, const Checkpoint& checkpoint, cons
         {"shape", e.shape},
         {"shards", {{{"file", shard}, {"offset", header.data_offset + e.begin}, {"begin", 0}, {"end", n}}}}};
   }
-  manifest["files"][shard] = {{"bytes", written.size()}, {"sha256", sha256(written)}};
+  manifest["files"][shard] = {{"bytes", fs::file_size(folder / shard)}, {"sha256", sha256_file(folder / shard)}};
   manifest["state"] = checkpoint.state;
   write_text(folder / kManifest, manifest.dump(1) + "\n", true);
 

@@ -113,11 +113,12 @@ std::string largest_tile_that_fits(Model& model, const Layout& layout) {
     try {
       evaluate_empty_window(model, side);
       return "windows of " + std::to_string(side) + " fit: --tile " + std::to_string(side);
-    } catch (const c10::Error& e) {
+    } catch (const std::exception& e) {
       if (!device::is_out_of_memory(e)) throw;
     }
   }
-  return "use a device with more memory, or --device cpu";
+  return "use a device with more memory, or a --tile below " + std::to_string(kLeastTile) +
+         " with an --overlap of your own";
 }
 
 /// Members with as many windows and members at once as the device's memory holds: fewer, where `layout`'s do not fit.
@@ -125,7 +126,7 @@ at::Tensor sample_within_memory(const Prepared& p, Model& model, const EnhanceOp
   while (true) {
     try {
       return sample_members(p, model, o, layout);
-    } catch (const c10::Error& e) {
+    } catch (const std::exception& e) {
       if (!device::is_out_of_memory(e)) throw;
       const std::string windows =
           "A window of " + std::to_string(layout.rows.tile) + " x " + std::to_string(layout.columns.tile) + " pixels";

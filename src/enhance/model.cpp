@@ -110,7 +110,7 @@ void save_model(const fs::path& path, const std::vector<std::pair<std::string, a
   dist::save_tensors(path, weights, {{"cirrus", card.dump()}}, true);
 }
 
-nlohmann::json read_card(const fs::path& path) { return card_of(read_safetensors(path).header.metadata, path); }
+nlohmann::json read_card(const fs::path& path) { return card_of(read_safetensors_header(path).metadata, path); }
 
 Model load_model(const fs::path& path, device::Device& device, at::ScalarType dtype) {
   const c10::NoGradGuard no_grad;

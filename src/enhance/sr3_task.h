@@ -9,6 +9,7 @@ namespace cirrus::enhance {
 
 struct Sr3Options : PatchOptions {
   diffusion::Sr3Config network;
+  bool sketch = false;  ///< weights stay unset: to check and size a run
 };
 
 class Sr3Task : public PatchTask {

@@ -1,6 +1,7 @@
 // The checks of the self-test.
 #include "scale/doctor.h"
 
+#include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 #include <sys/utsname.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -172,12 +173,12 @@ json memory(device::Device& device) {
     const auto n = static_cast<double>(i + 1);
     right = right && held[i].min().item<double>() == n && held[i].max().item<double>() == n;
   }
-  return {{"passed", right}, {"bytes", static_cast<double>(held.size()) * 4 * piece}};
+  return {{"passed", right}, {"bytes", static_cast<std::int64_t>(held.size()) * 4 * piece}};
 }
 
 }  // namespace
 
-json examine(device::Device& device, const std::string& kind_index) {
+json examine(device::Device& device, const std::string& kind_index, const std::string& dtype) {
   const device::Capabilities can = device.capabilities();
   const device::MemoryStatistics m = device.memory();
   json versions = json::object(), dtypes = json::array(), checks = json::array();
@@ -200,7 +201,9 @@ json examine(device::Device& device, const std::string& kind_index) {
     passed = passed && result.at("passed").get<bool>();
     checks.push_back(result);
   };
-  for (const at::ScalarType t : can.dtypes) {
+  std::vector<at::ScalarType> tested = can.dtypes;
+  if (dtype != "auto") tested = {device::resolve_dtype(dtype, device)};
+  for (const at::ScalarType t : tested) {
     if (t != at::kFloat && t != at::kBFloat16 && t != at::kHalf) continue;  // storage types
     check("matmul " + device::dtype_name(t), [&] { return matmul(device, t); });
     check("convolution " + device::dtype_name(t), [&] { return convolution(device, t); });
@@ -229,6 +232,7 @@ json describe_host() {
   return {{"cirrus", kVersion},
           {"system", std::string(system.sysname) + " " + system.release + " " + system.machine},
           {"processor", device::cpu().name()},
+          {"threads", at::get_num_threads()},
           {"environment", environment}};
 }
 

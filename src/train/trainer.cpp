@@ -49,6 +49,8 @@ public:
                   "resume with the configuration of that run (steps, cooldown and checkpoint settings may change), or "
                   "use a new --out");
     task_.prepare(&c.state);
+    const std::string before = c.state.value("compute", ""), now = device::dtype_name(options_.compute);
+    if (before != now) log::warning("The run computed in " + before + " so far, and goes on in " + now);
     c10::NoGradGuard no_grad;
     const dist::TensorFile file{c.tensors, {}, out_.string()};
     for (std::size_t i = 0; i < named_.size(); ++i) {
@@ -61,6 +63,9 @@ public:
     }
     step_ = c.step;
     samples_ = c.samples;
+    const at::Tensor unread = file.get("record", {2});
+    losses_.fill_(unread[0]);
+    recorded_ = c.step - unread[1].item<std::int64_t>();
     double adam_steps = static_cast<double>(c.step);
     if (optimizer_.loss_scale()) {
       optimizer_.loss_scale()->restore(file.get("loss_scale", {2}));
@@ -75,12 +80,14 @@ public:
     c.samples = samples_;
     c.config_sha256 = fingerprint();
     c.state = task_.state();
+    c.state["compute"] = device::dtype_name(options_.compute);
     for (std::size_t i = 0; i < named_.size(); ++i) {
       c.tensors.emplace_back("model." + named_[i].first, named_[i].second);
       c.tensors.emplace_back("adam.m." + named_[i].first, optimizer_.first_moments()[i]);
       c.tensors.emplace_back("adam.v." + named_[i].first, optimizer_.second_moments()[i]);
       if (options_.optimizer.average) c.tensors.emplace_back("ema." + named_[i].first, optimizer_.averaged()[i]);
     }
+    c.tensors.emplace_back("record", at::tensor({losses_.item<double>(), static_cast<double>(step_ - recorded_)}));
     if (optimizer_.loss_scale()) {
       c.tensors.emplace_back("loss_scale", optimizer_.loss_scale()->state());
       c.tensors.emplace_back("adam.steps", optimizer_.adam_steps());
@@ -126,7 +133,7 @@ public:
         task_.load(step_, 0, options_.batch, options_.batch);
         compute(parts);
         device_.synchronize();
-      } catch (const c10::Error& e) {
+      } catch (const std::exception& e) {
         if (!device::is_out_of_memory(e)) throw;
         continue;
       }
@@ -136,11 +143,12 @@ public:
     return "not even one sample fits: use a smaller network or patch, or a device with more memory";
   }
 
-  /// Mean loss since the last call, and the last step's gradient norm; waits for the device.
-  std::pair<double, double> read(std::int64_t steps) {
-    const double loss = losses_.item<double>() / static_cast<double>(steps), norm = norm_.item<double>();
+  /// Mean loss since the last record, also across a stop, and the last step's gradient norm; waits for the device.
+  std::pair<double, double> read() {
+    const double loss = losses_.item<double>() / static_cast<double>(step_ - recorded_), norm = norm_.item<double>();
     require_finite(loss, norm);
     losses_.zero_();
+    recorded_ = step_;
     return {loss, norm};
   }
   void require_finite() const { require_finite(losses_.item<double>(), norm_.item<double>()); }
@@ -203,21 +211,21 @@ private:
   at::Tensor losses_, norm_;  ///< on the device: sum of the losses that were not read yet, the last gradient norm
   std::unique_ptr<device::Graph> graph_;
   bool tried_ = false;  ///< to record a step
-  std::int64_t eager_steps_ = 0, step_ = 0, samples_ = 0;
+  std::int64_t eager_steps_ = 0, step_ = 0, samples_ = 0, recorded_ = 0;
 };
 
-void check(const TrainerOptions& o) {
+}  // namespace
+
+void check_options(const TrainerOptions& o) {
   if (o.batch < 1 || o.accumulation < 1 || o.batch % o.accumulation != 0)
     throw Error(ExitCode::config, "batch (" + std::to_string(o.batch) + ") must be a multiple of accumulation (" +
                                       std::to_string(o.accumulation) + ")");
 }
 
-}  // namespace
-
 Outcome run_training(Task& task, device::Device& device, const dist::World& world, const TrainerOptions& options,
                      const fs::path& out, bool resume) {
   const double started = steady_seconds();
-  check(options);
+  check_options(options);
   dist::require_single(world, "Training");
   Run run(task, device, options, out, world);
   const auto checkpoint = resume ? dist::load_newest_checkpoint(out / "checkpoints") : std::nullopt;
@@ -232,7 +240,7 @@ Outcome run_training(Task& task, device::Device& device, const dist::World& worl
   RecordFile records(out / "train.jsonl", run.step());
   std::optional<Progress> progress;  // begins with the first step: its set-up says nothing of the rate
   double last_checkpoint = started, record_start = steady_seconds(), data_seconds = 0;
-  std::int64_t recorded = run.step(), saved = run.step() > 0 ? run.step() : -1;
+  std::int64_t timed = run.step(), saved = run.step() > 0 ? run.step() : -1;
   const auto save = [&] {
     run.require_finite();
     run.save();
@@ -254,15 +262,15 @@ Outcome run_training(Task& task, device::Device& device, const dist::World& worl
     if (!progress) progress.emplace("training", options.steps - run.step(), "steps");
     try {
       run.advance();
-    } catch (const c10::Error& e) {
+    } catch (const std::exception& e) {
       if (!device::is_out_of_memory(e)) throw;
       throw device::out_of_memory(
           e, device, "A step of " + std::to_string(options.batch / options.accumulation) + " samples", run.what_fits());
     }
     progress->advance();
     if (run.step() % options.record_steps == 0 || run.step() == options.steps) {
-      const auto [loss, norm] = run.read(run.step() - recorded);  // waits for the device: time is read after it
-      const double n = static_cast<double>(run.step() - recorded), seconds = steady_seconds() - record_start;
+      const auto [loss, norm] = run.read();  // waits for the device: time is read after it
+      const double n = static_cast<double>(run.step() - timed), seconds = steady_seconds() - record_start;
       Record r{run.step(),
                run.samples(),
                loss,
@@ -272,7 +280,7 @@ Outcome run_training(Task& task, device::Device& device, const dist::World& worl
                data_seconds / n,
                seconds / n};
       records.write(r);
-      recorded = run.step();
+      timed = run.step();
       data_seconds = 0;
       record_start = steady_seconds();
     }

@@ -26,6 +26,9 @@ struct TrainerOptions {
   std::string config;                   ///< kept as config.toml in the run's folder, once a checkpoint is accepted
 };
 
+/// Throws Error(config) for options that contradict each other.
+void check_options(const TrainerOptions& options);
+
 enum class Outcome { finished, stopped };
 
 /// Trains into `out`: out/checkpoints/step-NNNNNNNN, out/train.jsonl, out/curves.svg, out/model.safetensors (averaged

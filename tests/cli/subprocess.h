@@ -28,6 +28,7 @@ struct RunSettings {
   std::map<std::string, std::string> environment{};  ///< added to the tests' own, from which CIRRUS_* keys are removed
   std::string input{};                               ///< stdin
   rlim_t file_size = RLIM_INFINITY;                  ///< largest file it may write: a full disk
+  rlim_t address_space = RLIM_INFINITY;              ///< bytes it may map: a full memory
   int signal_after_first_output = 0;                 ///< sent once something appears on stdout
 };
 
@@ -64,6 +65,10 @@ inline Outcome run(const std::string& program, const std::vector<std::string>& w
     if (settings.file_size != RLIM_INFINITY) {
       const rlimit limit{settings.file_size, settings.file_size};
       setrlimit(RLIMIT_FSIZE, &limit);
+    }
+    if (settings.address_space != RLIM_INFINITY) {
+      const rlimit limit{settings.address_space, settings.address_space};
+      setrlimit(RLIMIT_AS, &limit);
     }
     execv(argv[0], argv.data());
     _exit(127);

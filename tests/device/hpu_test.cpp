@@ -119,6 +119,9 @@ BOOST_AUTO_TEST_CASE(what_is_missing_is_said_with_a_remedy) {
   fs::create_directories(folder / "torch");
   put(folder / "torch/required_version.txt", "2.6.0\n");
   check_failure({"name"}, at(folder.path()), 69, {"was built for torch 2.6.0", "-DTORCH_ROOT= a torch 2.6"});
+  const std::string whole = contents(kFakeHpu / "habana_frameworks/torch/lib/libhabana_pytorch_plugin.so");
+  put(folder / "cut.so", whole.substr(0, whole.size() / 2));
+  check_failure({"name"}, at(folder / "cut.so"), 69, {"cut.so does not load: it is cut off", "reinstall"});
   put(folder / "plugin.so", "not a library");
   check_failure({"name"}, at(folder / "plugin.so"), 69, {"does not load"});
   if (!fs::exists("/sys/class/accel") && !fs::exists("/sys/class/habanalabs"))

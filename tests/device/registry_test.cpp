@@ -147,6 +147,19 @@ BOOST_AUTO_TEST_CASE(modules_that_do_not_fit_are_unavailable_and_say_why) {
   says(probe("cuda", folder.path()), "Device 'cuda' is not available");  // without a driver it is not even tried
   says(probe("hpu", empty.path()), "no module for Intel Gaudi");
   says(probe("cuda:3", empty.path()), "no module for NVIDIA GPUs");
+  // Copies that were cut off, which the loader would map, and die in.
+  for (const char* name : {"hpu", "cuda"}) {
+    const std::string file = std::string("libcirrus_") + name + ".so",
+                      whole = contents(std::filesystem::path(CIRRUS_MODULES) / "libcirrus_hpu.so");
+    BOOST_TEST_REQUIRE(whole.size() > 50000u);
+    for (const std::size_t bytes : {std::size_t{40}, std::size_t{40000}, whole.size() / 2, whole.size() - 1}) {
+      const ScratchFolder cut;
+      put(cut / file, whole.substr(0, bytes));
+      if (std::string(name) == "hpu") says(probe(name, cut.path()), "cut off");
+      const test::Outcome automatic = probe("auto", cut.path());
+      BOOST_TEST(automatic.code == 0, automatic.err);
+    }
+  }
   // One broken module takes nothing from the rest.
   BOOST_TEST(probe("auto", folder.path()).code == 0);
 }

@@ -131,6 +131,46 @@ BOOST_AUTO_TEST_CASE(the_time_limit_ends_with_75) {
   BOOST_TEST(run("cirrus", folder.words("limited", 2, {"--time-limit", "soon"})).code == 64);
 }
 
+BOOST_AUTO_TEST_CASE(a_dry_run_sizes_a_run_and_refuses_what_the_run_would) {
+  const Folder folder;
+  const std::string published = std::string(std::getenv("CIRRUS_SOURCE")) + "/configs/train/sr3-64-256.toml";
+  const auto dry = [&](const std::vector<std::string>& settings) {
+    std::vector<std::string> words{"train",    "--config", published,  "--out", (folder / "dry").string(),
+                                   "--device", "cpu",      "--dry-run"};
+    for (const std::string& s : settings) words.insert(words.end(), {"--set", s});
+    return run("cirrus", words);
+  };
+  const test::Outcome sized = dry({});
+  BOOST_TEST(sized.code == 0, sized.err);
+  BOOST_TEST(contains(sized.out, "542723457 parameters: 8.68 GB"), sized.out);
+  BOOST_TEST(!fs::exists(folder / "dry"));
+  const auto refused = [&](const std::string& setting, const std::string& part) {
+    const test::Outcome o = dry({setting});
+    BOOST_TEST(o.code == 78, setting << " ended with " << o.code);
+    BOOST_TEST(contains(o.err, part), o.err);
+  };
+  refused("sr3.inner=15", "inner is 15");
+  refused("sr3.multipliers=[]", "0 levels");
+  refused("sr3.attention_level=7", "attention_level is 7, and the last level is 5");
+  refused("task.patch=63", "patch = 63");
+  refused("train.accumulation=8", "accumulation (8)");
+  refused("network.widths=[8,16]", "network.widths is a setting of edm networks");
+  refused("task.p_mean=0.1", "task.p_mean is a setting of edm networks");
+  const test::Outcome other = run("cirrus", folder.words("run", 2, {"--set", "sr3.inner=8"}));
+  BOOST_TEST(other.code == 78);
+  BOOST_TEST(contains(other.err, "set network.kind = \"sr3\""), other.err);
+}
+
+BOOST_AUTO_TEST_CASE(a_step_that_exceeds_the_hosts_memory_names_parts_that_fit) {
+  const Folder folder;
+  const std::vector<std::string> words = folder.words("full", 1, {"--set", "train.batch=8192", "--overwrite"});
+  const test::Outcome full = run("cirrus", words, {.address_space = 2'000'000'000});
+  BOOST_TEST(full.code == 70, full.err);
+  BOOST_TEST(contains(full.err, "A step of 8192 samples does not fit into the memory of"), full.err);
+  BOOST_TEST(contains(full.err, "(2.0 GB)"), full.err);
+  BOOST_TEST(contains(full.err, "samples fit: --set train.accumulation="), full.err);
+}
+
 BOOST_AUTO_TEST_CASE(another_configuration_is_refused_with_78) {
   const Folder folder;
   BOOST_TEST_REQUIRE(run("cirrus", folder.words("run", 2)).code == 0);

@@ -5,12 +5,15 @@
 #include <ATen/Version.h>
 #include <sys/resource.h>
 #include <torch/version.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <sstream>
 
 #include "base/errors.h"
+#include "device/cpu/memory_limit.h"
 
 namespace cirrus::device {
 namespace {
@@ -59,9 +62,24 @@ public:
       in >> v;
       return v * 1024;
     };
+    MemoryStatistics m{kib("MemTotal:"), kib("MemAvailable:"), 0};
+    const auto limit = [&m](std::uint64_t most, std::uint64_t used) {
+      m.total = std::min(m.total, most);
+      m.available = std::min(m.available, most - std::min(most, used));
+    };
+    // A control group's limit (a Pod's, a batch job's): "max" where there is none.
+    std::uint64_t most = 0, used = 0;
+    if (std::ifstream("/sys/fs/cgroup/memory.max") >> most && std::ifstream("/sys/fs/cgroup/memory.current") >> used)
+      limit(most, used);
+    rlimit space{};  // ulimit -v
+    std::uint64_t pages = 0;
+    if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY &&
+        std::ifstream("/proc/self/statm") >> pages)
+      limit(space.rlim_cur, pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)));
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
-    return {kib("MemTotal:"), kib("MemAvailable:"), static_cast<std::uint64_t>(usage.ru_maxrss) * 1024};
+    m.peak_used = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+    return m;
   }
   void seed(std::uint64_t) override {}  // nothing here draws from a stateful generator: noise is addressed
   void synchronize() override {}
@@ -87,7 +105,9 @@ public:
     if (index != 0)
       throw Error(ExitCode::unavailable, "There is one cpu device, not cpu:" + std::to_string(index),
                   "use --device cpu --threads N");
-    return std::make_unique<CpuDevice>();
+    auto cpu = std::make_unique<CpuDevice>();
+    limit_tensor_memory(cpu->memory().available / 10 * 9);  // the rest is for what is no tensor
+    return cpu;
   }
 };
 

@@ -18,6 +18,7 @@
 #include <fstream>
 
 #include "base/errors.h"
+#include "base/shared_library.h"
 #include "device/hpu/environment.h"
 
 extern char** environ;
@@ -166,6 +167,7 @@ std::optional<Plugin> find_plugin(Problem& problem) {
     const std::string own = std::to_string(TORCH_VERSION_MAJOR) + "." + std::to_string(TORCH_VERSION_MINOR);
     plugin->torch_version = first_line(plugin->package / "required_version.txt");
     std::error_code ignored;
+    if (plugin->torch_version.find_first_of("0123456789") != 0) plugin->torch_version.clear();  // says nothing
     if (!plugin->torch_version.empty() && major_minor(plugin->torch_version) != own) {
       why = {"the Gaudi plug-in in " + plugin->package.string() + " was built for torch " + plugin->torch_version +
                  ", and this program uses torch " + torch_version(),
@@ -174,6 +176,10 @@ std::optional<Plugin> find_plugin(Problem& problem) {
     } else if (!fs::exists(plugin->library, ignored)) {
       why = {"the Gaudi package in " + plugin->package.string() + " has no lib/" + plugin->library.filename().string(),
              "reinstall habana-torch-plugin, or set PT_HPU_LAZY_MODE to the mode it has a library for"};
+      plugin.reset();
+    } else if (const std::string damage = damage_of_library(plugin->library); !damage.empty()) {
+      why = {"the Gaudi plug-in " + plugin->library.string() + " does not load: " + damage,
+             "reinstall habana-torch-plugin, or name another in CIRRUS_HPU_PLUGIN"};
       plugin.reset();
     }
     return plugin;
@@ -209,7 +215,7 @@ void load_plugin(const Plugin& plugin) {
                   "check hl-smi, HLS_MODULE_ID and HABANA_VISIBLE_MODULES");
     if (text.find("acquire failed") != std::string::npos)
       throw Error(ExitCode::unavailable, "The Gaudi card is in use by another process, or is not healthy: " + text,
-                  "see hl-smi for who holds it, or choose another card by HLS_MODULE_ID");
+                  "see hl-smi for who holds it, or choose another card by HLS_MODULE_ID, or use --device cpu");
     throw Error(ExitCode::unavailable, "The Gaudi card cannot be opened: " + text,
                 "see hl-smi and the logs of HABANA_LOGS");
   }
