@@ -83,10 +83,6 @@ void settle(EnhanceFlags& f, const Options& options) {
   if (!options.given("steps")) f.steps = steps;
   diffusion::SamplerOptions& sampler = f.options.sampler;
   sampler.steps = static_cast<int>(f.steps);
-  if (sampler.churn > 0 && sampler.name != "euler" && sampler.name != "heun")
-    throw Error(ExitCode::usage, "--churn has no meaning for --sampler " + sampler.name, "use euler or heun");
-  if (sampler.name == "ddpm" && options.given("steps"))
-    log::warning("--sampler ddpm takes 2000 steps: --steps has no effect");
   const std::int64_t tile = pixels_or_word(f.tile, "--tile", {"auto"});
   if (tile >= 0 && tile < 16)
     throw Error(ExitCode::usage, "--tile " + f.tile + " is too small", "use at least 16 output pixels");
@@ -139,10 +135,7 @@ int enhance(const Arguments& arguments) {
   const Machine machine = open_machine(run);
   enhance::Model model = open_model(f.model, f.choice.factor, options.given("factor"), machine);
   f.choice.factor = model.factor;
-  if (f.options.sampler.name == "ddpm" && model.kind != "sr3")
-    throw Error(ExitCode::usage,
-                "--sampler ddpm is for sr3 networks; model " + model.name + " is an " + model.kind + " one",
-                "use dpmpp, heun or euler");
+  check_sampler(f.options.sampler, model, options.given("steps"));
 
   const std::vector<EnhanceJob> jobs = name_jobs(f, run);
   const EnhanceContext context{model, *machine.device, machine.dtype, public_command(arguments)};

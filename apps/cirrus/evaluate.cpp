@@ -45,7 +45,8 @@ void register_flags(Options& options, EvaluateFlags& f) {
       .default_text("the shipped one of the factor");
   options.add("members", f.options.members, "ensemble members").range(1, 1024);
   options.add("steps", f.steps, "sampler steps").range(2, 1000);
-  options.add("sampler", f.options.sampler.name, "sampler of the ensemble").one_of({"dpmpp", "heun", "euler"});
+  options.add("sampler", f.options.sampler.name, "sampler of the ensemble; ddpm: that of sr3 networks")
+      .one_of({"dpmpp", "heun", "euler", "ddpm"});
   options.add("churn", f.options.sampler.churn, "stochasticity of euler and heun").range(0, 1000);
   options.add("sigma_max", f.options.sampler.sigma_max, "noise level at which sampling begins").range(0.1, 1000);
 }
@@ -98,6 +99,7 @@ int evaluate(const Arguments& arguments) {
   if (!learned.empty()) {
     model = open_model(f.model, f.factor, options.given("factor"), machine);
     f.factor = model.factor;
+    check_sampler(f.options.sampler, model, options.given("steps"));
     for (auto& m : enhance::model_methods(learned, model, f.options)) methods.push_back(std::move(m));
     text.notes.push_back("Model " + model.name + " (sha256 " + model.sha256.substr(0, 16) + "), " +
                          std::to_string(f.options.members) + " members of " +

@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include "base/errors.h"
+#include "base/log.h"
 
 namespace cirrus::app {
 
@@ -24,6 +25,17 @@ enhance::Model open_model(const std::string& name, std::int64_t factor, bool fac
         "Model " + model.name + " upscales by " + std::to_string(model.factor) + ", not by " + std::to_string(factor),
         "choose the model or the factor, not both");
   return model;
+}
+
+void check_sampler(const diffusion::SamplerOptions& sampler, const enhance::Model& model, bool steps_given) {
+  if (sampler.churn > 0 && sampler.name != "euler" && sampler.name != "heun")
+    throw Error(ExitCode::usage, "--churn has no meaning for --sampler " + sampler.name, "use euler or heun");
+  if (sampler.name != "ddpm") return;
+  if (steps_given) log::warning("--sampler ddpm takes 2000 steps: --steps has no effect");
+  if (model.kind != "sr3")
+    throw Error(ExitCode::usage,
+                "--sampler ddpm is for sr3 networks; model " + model.name + " is an " + model.kind + " one",
+                "use dpmpp, heun or euler");
 }
 
 }  // namespace cirrus::app

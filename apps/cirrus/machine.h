@@ -6,6 +6,7 @@
 
 #include "base/run_options.h"
 #include "device/device.h"
+#include "diffusion/sampler.h"
 #include "enhance/model.h"
 
 namespace cirrus::app {
@@ -22,5 +23,8 @@ Machine open_machine(const RunOptions& run);
 /// Loads --model onto the machine, or the shipped model of the factor if `name` is empty. Throws Error(usage) if
 /// --factor was given and is not the model's, and as enhance::load_model.
 enhance::Model open_model(const std::string& name, std::int64_t factor, bool factor_given, const Machine& machine);
+
+/// Refuses what a sampler has no use for, and one that the model was not made for. Throws Error(usage).
+void check_sampler(const diffusion::SamplerOptions& sampler, const enhance::Model& model, bool steps_given);
 
 }  // namespace cirrus::app

@@ -173,7 +173,7 @@ EdmNetwork::Block EdmNetwork::add_block(const std::string& name, std::int64_t in
 
 at::Tensor EdmNetwork::convolve(const at::Tensor& x, std::int64_t weight) const {
   const at::Tensor& w = effective_[static_cast<std::size_t>(weight)];
-  return w.size(2) == 3 ? kernels::convolve_3x3(x, w) : at::conv2d(x, w);
+  return w.size(2) == 3 ? kernels::convolve_3x3(x, w) : kernels::convolve(x, w);
 }
 
 at::Tensor EdmNetwork::encode(const Block& block, const at::Tensor& x, const at::Tensor& scales) const {
@@ -204,7 +204,7 @@ at::Tensor EdmNetwork::join(const Block& block, const at::Tensor& coarse, const 
     return kernels::scale_act(kernels::convolve_3x3_enlarged(a, of_a, {.other = y}), mine);
   const at::Tensor phases = device_.is_cpu() ? kernels::phase_weights(of_a, w.scalar_type())
                                              : effective_[static_cast<std::size_t>(block.phases)];
-  return kernels::phase_sum_scale_act(at::conv2d(a, phases, {}, 1, 1), y, mine);
+  return kernels::phase_sum_scale_act(kernels::convolve(a, phases), y, mine);
 }
 
 at::Tensor EdmNetwork::decode(const Block& block, const at::Tensor& coarse, const at::Tensor& fine,
@@ -214,13 +214,15 @@ at::Tensor EdmNetwork::decode(const Block& block, const at::Tensor& coarse, cons
   const at::Tensor& skip = effective_[static_cast<std::size_t>(block.skip)];
   const auto [wa, wb] = kernels::cat_weights(ca, cb);
   const auto [trunk, residual] = kernels::sum_weights(kResidualBalance);
-  return kernels::upsample_sum(at::conv2d(coarse, skip.narrow(1, 0, ca)), at::conv2d(fine, skip.narrow(1, ca, cb)), y,
-                               {trunk * wa, trunk * wb, residual});
+  return kernels::upsample_sum(kernels::convolve(coarse, skip.narrow(1, 0, ca)),
+                               kernels::convolve(fine, skip.narrow(1, ca, cb)), y, {trunk * wa, trunk * wb, residual});
 }
 
 at::Tensor EdmNetwork::estimate(const at::Tensor& x, const at::Tensor& sigma, const at::Tensor& skip,
                                 const at::Tensor& out, const Conditions& conditions) {
   if (!prepared_) compute_weights(dtype_);
+  std::optional<kernels::UsePackedWeights> use;
+  if (prepared_) use.emplace(packed_);
   const auto linear = [&](const at::Tensor& v, std::int64_t w) {
     return at::matmul(v, effective_[static_cast<std::size_t>(w)].to(at::kFloat).t());
   };
@@ -304,11 +306,13 @@ void EdmNetwork::compute_weights(at::ScalarType dtype) {
 
 void EdmNetwork::after_update() {
   prepared_ = false;
+  packed_.clear();
   kernels::force_unit_weights(raw_weights());
 }
 
 void EdmNetwork::prepare_for_sampling(at::ScalarType dtype) {
   c10::NoGradGuard no_grad;
+  packed_.clear();
   compute_weights(dtype);
   prepared_ = true;
 }

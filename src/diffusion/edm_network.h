@@ -12,6 +12,7 @@
 
 #include "diffusion/denoiser.h"
 #include "kernels/band_pass.h"
+#include "kernels/packed_weights.h"
 
 namespace cirrus::diffusion {
 
@@ -85,6 +86,7 @@ private:
   std::vector<at::Tensor>
       effective_;  ///< normalised weights of the current pass, then the decoder's phases by level (not on CPUs)
   bool prepared_ = false;
+  kernels::PackedWeights packed_;  ///< of effective_, while prepared
   at::Tensor frequencies_, phases_, band_gain_rms2_, band_noise_gain2_;
   std::int64_t stem_ = -1, head_ = -1, embed_noise_ = -1, embed_scalars_ = -1, embed_scales_ = -1, embed_bands_ = -1;
   std::vector<std::vector<Block>> encoder_, decoder_;  ///< by level

@@ -219,8 +219,7 @@ at::Tensor Sr3Network::convolve(const at::Tensor& x, std::int64_t index, std::in
   const auto next = static_cast<std::size_t>(index) + 1;
   const bool bias = next < plan_->parameters.size() && plan_->parameters[next].role == Role::bias;
   const std::optional<at::Tensor> b = bias ? std::optional(effective_[next]) : std::nullopt;
-  return w.size(2) == 3 && stride == 1 ? kernels::convolve_3x3(x, w, {.bias = b})
-                                       : at::conv2d(x, w, b, stride, w.size(2) / 2);
+  return w.size(2) == 3 && stride == 1 ? kernels::convolve_3x3(x, w, {.bias = b}) : kernels::convolve(x, w, b, stride);
 }
 
 at::Tensor Sr3Network::normalise(const at::Tensor& x, std::int64_t index, bool silu) const {
@@ -251,6 +250,8 @@ at::Tensor Sr3Network::apply(const Block& block, const at::Tensor& x, const at::
 
 at::Tensor Sr3Network::predict(const at::Tensor& noisy, const at::Tensor& g, const Conditions& conditions, bool drop) {
   if (!prepared_) cast_weights(dtype_);
+  std::optional<kernels::UsePackedWeights> use;
+  if (prepared_) use.emplace(packed_);
   const at::Tensor samples = drop ? conditions.samples : at::Tensor();
   const at::Tensor turns = g.unsqueeze(1) * frequencies_;
   at::Tensor e =
@@ -289,8 +290,14 @@ at::Tensor Sr3Network::loss(const at::Tensor& x0, const at::Tensor& noise, const
   return (noise - predict(noisy, g, conditions, conditions.samples.defined()).to(at::kFloat)).abs().mean();
 }
 
+void Sr3Network::after_update() {
+  prepared_ = false;
+  packed_.clear();
+}
+
 void Sr3Network::prepare_for_sampling(at::ScalarType dtype) {
   c10::NoGradGuard no_grad;
+  packed_.clear();
   cast_weights(dtype);
   prepared_ = true;
 }

@@ -8,6 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "diffusion/denoiser.h"
+#include "kernels/packed_weights.h"
 
 namespace cirrus::diffusion {
 
@@ -45,7 +46,7 @@ public:
   at::Tensor loss(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& sigma,
                   const Conditions& conditions) override;
   std::vector<NamedTensor> parameters() override { return parameters_; }
-  void after_update() override { prepared_ = false; }
+  void after_update() override;
   void prepare_for_sampling(at::ScalarType dtype) override;
   std::int64_t alignment() const override { return std::int64_t{1} << (config_.multipliers.size() - 1); }
   std::int64_t receptive_radius() const override { return kWholeWindow; }
@@ -78,6 +79,7 @@ private:
   std::vector<NamedTensor> parameters_;
   std::vector<at::Tensor> effective_;  ///< parameters in the activations' type (those of GroupNorm stay float32)
   bool prepared_ = false;
+  kernels::PackedWeights packed_;  ///< of effective_, while prepared
   at::Tensor frequencies_;
 };
 

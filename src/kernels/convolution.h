@@ -15,6 +15,11 @@ struct Addition {
   double scale = 1, other_scale = 1;
 };
 
+/// at::conv2d with as much padding as keeps the size at stride 1: for what is not 3 x 3, or strided. On the CPU the
+/// weight is taken in oneDNN's own form where one is in use (packed_weights.h).
+at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias = {},
+                    std::int64_t stride = 1);
+
 /// Convolution with stride 1 and one pixel of zeros around. x: [N, I, H, W], weight: [O, I, 3, 3]; returns [N, O, H,
 /// W], channels-last. Differentiable. Winograd's algorithm runs on the CPU in float32 and bfloat16 where I and O are
 /// multiples of 16 and the batch has a few dozen tiles; its sums are good to a few 1e-6 of their rms (four times the

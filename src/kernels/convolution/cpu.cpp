@@ -74,10 +74,10 @@ void tiles_in(const at::Tensor& x, std::int64_t factor, const Tiles& tiles, std:
 
 namespace cpu {
 
-at::Tensor winograd(const at::Tensor& x, const at::Tensor& weight, bool transposed, std::int64_t factor,
-                    const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& other, double scale,
-                    double other_scale) {
-  const at::Tensor factors = weights_in(weight, transposed);
+at::Tensor winograd(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& matrices,
+                    bool transposed, std::int64_t factor, const std::optional<at::Tensor>& bias,
+                    const std::optional<at::Tensor>& other, double scale, double other_scale) {
+  const at::Tensor factors = matrices ? *matrices : weights_in(weight, transposed);
   const std::int64_t from = weight.size(transposed ? 0 : 1), to = weight.size(transposed ? 1 : 0), n = x.size(0);
   // Pixels of x are repeated, or those of the result summed.
   const std::int64_t repeated = transposed ? 1 : factor, summed = transposed ? factor : 1;

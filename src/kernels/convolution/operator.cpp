@@ -5,28 +5,34 @@
 #include "kernels/autograd.h"
 #include "kernels/convolution.h"
 #include "kernels/dispatch.h"
+#include "kernels/packed_weights.h"
 #include "kernels/rows.h"
 
 namespace cirrus::kernels {
 namespace cpu {
-at::Tensor winograd(const at::Tensor& x, const at::Tensor& weight, bool transposed, std::int64_t factor,
-                    const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& other, double scale,
-                    double other_scale);
+at::Tensor winograd(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& matrices,
+                    bool transposed, std::int64_t factor, const std::optional<at::Tensor>& bias,
+                    const std::optional<at::Tensor>& other, double scale, double other_scale);
+at::Tensor winograd_matrices(const at::Tensor& weight);
 at::Tensor winograd_weights(const at::Tensor& x, const at::Tensor& grad, std::int64_t factor, double scale);
 }  // namespace cpu
 
 namespace {
 
-// transposed: the gradient of the convolution's input from that of its output. factor: each pixel of the convolution's
-// input stands for so many in both directions.
+// matrices: those of the weight, as winograd_matrices gives them, if they are at hand. transposed: the gradient of the
+// convolution's input from that of its output. factor: each pixel of the convolution's input stands for so many in both
+// directions.
 TORCH_LIBRARY_FRAGMENT(cirrus, m) {
   m.def(
-      "winograd(Tensor x, Tensor weight, bool transposed, int factor, Tensor? bias, Tensor? other, float scale,"
+      "winograd(Tensor x, Tensor weight, Tensor? matrices, bool transposed, int factor, Tensor? bias, Tensor? other, "
+      "float scale,"
       " float other_scale) -> Tensor");
+  m.def("winograd_matrices(Tensor weight) -> Tensor");
   m.def("winograd_weights(Tensor x, Tensor grad, int factor, float scale) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(cirrus, CPU, m) {
   m.impl("winograd", cpu::winograd);
+  m.impl("winograd_matrices", cpu::winograd_matrices);
   m.impl("winograd_weights", cpu::winograd_weights);
 }
 
@@ -46,8 +52,8 @@ struct Convolution : Function<Convolution> {
     ctx->saved_data["other_scale"] = other_scale;
     ctx->saved_data["other"] = other.has_value();
     ctx->saved_data["bias"] = bias ? bias->dim() : 0;
-    return winograd_kernel()(x, w, false, factor, bias, other ? std::optional(channels_last(*other)) : std::nullopt,
-                             scale, other_scale);
+    return winograd_kernel()(x, w, std::nullopt, false, factor, bias,
+                             other ? std::optional(channels_last(*other)) : std::nullopt, scale, other_scale);
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     static const FusedOperator<decltype(cpu::winograd_weights)> weights_kernel("cirrus::winograd_weights");
@@ -56,7 +62,7 @@ struct Convolution : Function<Convolution> {
     const double scale = ctx->saved_data["scale"].toDouble(), other_scale = ctx->saved_data["other_scale"].toDouble();
     const at::Tensor &x = saved[0], &w = saved[1], g = channels_last(grads[0]);
     at::Tensor dx, dw, db, dother;
-    if (ctx->needs_input_grad(0)) dx = winograd_kernel()(g, w, true, factor, {}, {}, scale, 1);
+    if (ctx->needs_input_grad(0)) dx = winograd_kernel()(g, w, std::nullopt, true, factor, {}, {}, scale, 1);
     if (ctx->needs_input_grad(1)) dw = weights_kernel(x, g, factor, scale);
     std::size_t next = 2;  // what was not given is not counted
     if (bias > 0 && ctx->needs_input_grad(next++)) db = bias == 2 ? g.sum({2, 3}) : g.sum({0, 2, 3});
@@ -80,6 +86,17 @@ bool is_fused(const at::Tensor& x, const at::Tensor& weight, std::int64_t factor
          weight.numel() > 0 && pays(x, factor);
 }
 
+/// Without gradients, with the matrices at hand.
+at::Tensor sample(const at::Tensor& input, const at::Tensor& weight, PackedWeights::Forms& forms, const Addition& add,
+                  std::int64_t factor) {
+  static const FusedOperator<decltype(cpu::winograd_matrices)> matrices_kernel("cirrus::winograd_matrices");
+  const at::Tensor x = channels_last(input), w = channels_last(weight);
+  if (!forms.matrices.defined()) forms.matrices = matrices_kernel(w);
+  return winograd_kernel()(x, w, forms.matrices, false, factor, add.bias,
+                           add.other ? std::optional(channels_last(*add.other)) : std::nullopt, add.scale,
+                           add.other_scale);
+}
+
 at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, const Addition& add, std::int64_t factor,
                     const char* name) {
   TORCH_CHECK(x.dim() == 4 && weight.dim() == 4 && weight.size(1) == x.size(1) && weight.size(2) == 3 &&
@@ -91,9 +108,10 @@ at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, const Additio
   TORCH_CHECK(!add.other || (add.other->scalar_type() == x.scalar_type() &&
                              add.other->sizes() == at::IntArrayRef({n, o, factor * x.size(2), factor * x.size(3)})),
               name, ": other ", add.other->toString(), add.other->sizes());
-  if (is_fused(x, weight, factor))
-    return Convolution::apply(x, weight, add.bias, add.other, factor, add.scale, add.other_scale);
-  return factor == 1 ? reference::convolve_3x3(x, weight, add) : reference::convolve_3x3_enlarged(x, weight, add);
+  if (!is_fused(x, weight, factor))
+    return factor == 1 ? reference::convolve_3x3(x, weight, add) : reference::convolve_3x3_enlarged(x, weight, add);
+  if (PackedWeights::Forms* forms = packed_forms(weight)) return sample(x, weight, *forms, add, factor);
+  return Convolution::apply(x, weight, add.bias, add.other, factor, add.scale, add.other_scale);
 }
 
 }  // namespace

@@ -107,6 +107,8 @@ at::Tensor weights_in(const at::Tensor& weight, bool turned) {
 
 namespace cpu {
 
+at::Tensor winograd_matrices(const at::Tensor& weight) { return weights_in(weight, false); }
+
 at::Tensor winograd_weights(const at::Tensor& x, const at::Tensor& grad, std::int64_t factor, double scale) {
   const std::int64_t inputs = x.size(1), outputs = grad.size(1), values = kMatrices * outputs * inputs;
   const Tiles tiles(grad.size(0), grad.size(2), grad.size(3));
