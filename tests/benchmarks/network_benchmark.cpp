@@ -80,7 +80,7 @@ public:
       parameters.push_back(p.tensor.requires_grad_(true));
     }
     optimizer_ = std::make_unique<train::Optimizer>(options, parameters, device::cpu(), dtype_);
-    network_->after_update();
+    update();
     const auto flops = [&](const char* name) {
       const at::Tensor& x = batch_.at(name);
       return network_->flops(x.size(-2), x.size(-1));
@@ -95,7 +95,7 @@ public:
                        {{"output", network_->denoise(batch_.at("x0") + sigmas() * batch_.at("noise"),
                                                      batch_.at("sigma"), conditions())}},
                        {}, true);
-    network_->after_update();
+    update();
     std::cout << "ok" << std::endl;
   }
 
@@ -106,7 +106,7 @@ public:
       const at::Tensor l = network_->loss(batch_.at("x0"), batch_.at("noise"), batch_.at("sigma"), conditions());
       torch::autograd::backward({l}, {});
       optimizer_->step();
-      network_->after_update();
+      update();
       optimizer_->average();
       loss = l.item<double>();
     }
@@ -115,7 +115,7 @@ public:
 
   double sample(int runs) {
     const c10::NoGradGuard no_grad;
-    network_->prepare_for_sampling(dtype_);
+    if (!std::exchange(prepared_, true)) network_->prepare_for_sampling(dtype_);  // as a run for a map does, once
     const at::Tensor &noise = batch_.at("field_noise"), &maps = batch_.at("field_maps");
     const auto axis = [&](int d) { return diffusion::plan_axis(maps.size(d), 0, -1, false, 0, network_->alignment()); };
     diffusion::TiledDenoiser denoise(*network_, device::cpu(), maps, batch_.at("field_scalars"), axis(1), axis(2),
@@ -151,6 +151,10 @@ public:
   }
 
 private:
+  void update() {
+    network_->after_update();
+    prepared_ = false;
+  }
   bool sr3() const { return card_.at("network") == "sr3"; }
   at::Tensor sigmas() const { return batch_.at("sigma").view({-1, 1, 1, 1}); }
   diffusion::Conditions conditions() const {
@@ -160,6 +164,7 @@ private:
   dist::TensorFile model_;
   nlohmann::json card_;
   std::int64_t width_ = 64;
+  bool prepared_ = false;  ///< the network, for sampling
   std::map<std::string, at::Tensor> batch_;
   at::ScalarType dtype_ = at::kFloat;
   std::unique_ptr<diffusion::Denoiser> network_;
