@@ -88,40 +88,48 @@ at::Tensor winograd(const at::Tensor& x, const at::Tensor& weight, const std::op
       at::empty({n, to, tiles.h / summed, tiles.w / summed}, x.options(), at::MemoryFormat::ChannelsLast);
   const at::Tensor offset = bias ? bias->to(at::kFloat).contiguous() : at::zeros({to}, at::kFloat);
   const std::int64_t offset_step = offset.dim() == 2 ? to : 0;  // from sample to sample
-  parallel((tiles.count + length - 1) / length, 1, [&](std::int64_t block, std::int64_t end) {
+  const std::int64_t blocks = (tiles.count + length - 1) / length;
+  parallel(blocks, grain_of(blocks), [&](std::int64_t block, std::int64_t end) {
     const std::int64_t step_before = matrix_stride(length, from), step_after = matrix_stride(length, to);
+    // Zeros: rows that fill a block up are multiplied too, and matrices that vanish in pairs stay what they are.
     std::vector<float> before(static_cast<std::size_t>(kMatrices * step_before)),
         after(static_cast<std::size_t>(kMatrices * step_after));
     for (; block < end; ++block) {
       const std::int64_t first = block * length, count = std::min(length, tiles.count - first);
-      tiles_in(x, repeated, tiles, first, count, step_before, before.data());
-      for (std::int64_t k = 0; k < kMatrices; ++k) {
-        if (factor > 1 && vanishes_in_pairs(k)) continue;
-        for (std::int64_t p = 0; p < to; p += kPanel) {
-          const std::int64_t width = std::min(kPanel, to - p);
-          multiply(before.data() + k * step_before, from, 1, data<float>(factors) + (k * to + p) * from, width,
-                   after.data() + k * step_after + p, to, (count + kBlockRows - 1) / kBlockRows * kBlockRows, width,
-                   from, false);
-        }
-      }
-      by_dtype(x, [&]<typename T>(T*) {
-        std::vector<T> unused(static_cast<std::size_t>(to));
-        const auto k = static_cast<float>(scale), other_k = static_cast<float>(other_scale);
-        for (std::int64_t t = 0; t < count; ++t) {
-          const float* in = after.data() + t * to;
-          const auto pixels = pixels_of<kOut, T>(data<T>(y), unused.data(), tiles, first + t, 0, to, summed);
-          if (summed > 1) {
-            tile_out_summed(in, step_after, k, {pixels[0], pixels[2], pixels[8], pixels[10]}, to);
-            continue;
-          }
-          const float* const here = data<float>(offset) + (first + t) / tiles.in_sample * offset_step;
-          if (other) {
-            const auto others = pixels_of<kOut, const T>(data<T>(*other), unused.data(), tiles, first + t, 0, to);
-            tile_out(in, step_after, here, k, pixels, &others, other_k, to);
-          } else {
-            tile_out(in, step_after, here, k, pixels, nullptr, 0.f, to);
+      parallel(count, kTilesOfThread, [&](std::int64_t t, std::int64_t last) {
+        tiles_in(x, repeated, tiles, first + t, last - t, step_before, before.data() + t * from);
+      });
+      parallel(kMatrices, 1, [&](std::int64_t k, std::int64_t last) {
+        for (; k < last; ++k) {
+          if (factor > 1 && vanishes_in_pairs(k)) continue;
+          for (std::int64_t p = 0; p < to; p += kPanel) {
+            const std::int64_t width = std::min(kPanel, to - p);
+            multiply(before.data() + k * step_before, from, 1, data<float>(factors) + (k * to + p) * from, width,
+                     after.data() + k * step_after + p, to, (count + kBlockRows - 1) / kBlockRows * kBlockRows, width,
+                     from, false);
           }
         }
+      });
+      parallel(count, kTilesOfThread, [&](std::int64_t t, std::int64_t last) {
+        by_dtype(x, [&]<typename T>(T*) {
+          std::vector<T> unused(static_cast<std::size_t>(to));
+          const auto k = static_cast<float>(scale), other_k = static_cast<float>(other_scale);
+          for (; t < last; ++t) {
+            const float* in = after.data() + t * to;
+            const auto pixels = pixels_of<kOut, T>(data<T>(y), unused.data(), tiles, first + t, 0, to, summed);
+            if (summed > 1) {
+              tile_out_summed(in, step_after, k, {pixels[0], pixels[2], pixels[8], pixels[10]}, to);
+              continue;
+            }
+            const float* const here = data<float>(offset) + (first + t) / tiles.in_sample * offset_step;
+            if (other) {
+              const auto others = pixels_of<kOut, const T>(data<T>(*other), unused.data(), tiles, first + t, 0, to);
+              tile_out(in, step_after, here, k, pixels, &others, other_k, to);
+            } else {
+              tile_out(in, step_after, here, k, pixels, nullptr, 0.f, to);
+            }
+          }
+        });
       });
     }
   });

@@ -117,7 +117,7 @@ at::Tensor winograd_weights(const at::Tensor& x, const at::Tensor& grad, std::in
   const std::int64_t per_sum = std::max(kTilesOfSum, (tiles.count + kMostSums - 1) / kMostSums),
                      count = (tiles.count + per_sum - 1) / per_sum;
   const at::Tensor sums = factor > 1 ? at::zeros({count, values}, at::kFloat) : at::empty({count, values}, at::kFloat);
-  parallel(count, 1, [&](std::int64_t s, std::int64_t end) {
+  parallel(count, grain_of(count), [&](std::int64_t s, std::int64_t end) {
     const std::int64_t step_pixels = matrix_stride(length, inputs), step_gradients = matrix_stride(length, outputs);
     std::vector<float> pixels(static_cast<std::size_t>(kMatrices * step_pixels)),
         gradients(static_cast<std::size_t>(kMatrices * step_gradients));
@@ -125,20 +125,24 @@ at::Tensor winograd_weights(const at::Tensor& x, const at::Tensor& grad, std::in
       for (std::int64_t first = s * per_sum, stop = std::min(tiles.count, first + per_sum); first < stop;
            first += length) {
         const std::int64_t now = std::min(length, stop - first);
-        tiles_in(x, factor, tiles, first, now, step_pixels, pixels.data());
-        by_dtype(grad, [&]<typename T>(T*) {
-          const std::vector<T> zeros(static_cast<std::size_t>(outputs));
-          for (std::int64_t t = 0; t < now; ++t)
-            gradient_in(pixels_of<kOut, const T>(data<T>(grad), zeros.data(), tiles, first + t, 0, outputs),
-                        gradients.data() + t * outputs, step_gradients, outputs);
+        parallel(now, kTilesOfThread, [&](std::int64_t t, std::int64_t last) {
+          tiles_in(x, factor, tiles, first + t, last - t, step_pixels, pixels.data() + t * inputs);
+          by_dtype(grad, [&]<typename T>(T*) {
+            const std::vector<T> zeros(static_cast<std::size_t>(outputs));
+            for (; t < last; ++t)
+              gradient_in(pixels_of<kOut, const T>(data<T>(grad), zeros.data(), tiles, first + t, 0, outputs),
+                          gradients.data() + t * outputs, step_gradients, outputs);
+          });
         });
-        for (std::int64_t k = 0; k < kMatrices; ++k) {
-          if (factor > 1 && vanishes_in_pairs(k)) continue;
-          for (std::int64_t p = 0; p < inputs; p += kPanel)
-            multiply(gradients.data() + k * step_gradients, 1, outputs, pixels.data() + k * step_pixels + p, inputs,
-                     data<float>(sums) + s * values + k * outputs * inputs + p, inputs, outputs,
-                     std::min(kPanel, inputs - p), now, first > s * per_sum);
-        }
+        parallel(kMatrices, 1, [&](std::int64_t k, std::int64_t last) {
+          for (; k < last; ++k) {
+            if (factor > 1 && vanishes_in_pairs(k)) continue;
+            for (std::int64_t p = 0; p < inputs; p += kPanel)
+              multiply(gradients.data() + k * step_gradients, 1, outputs, pixels.data() + k * step_pixels + p, inputs,
+                       data<float>(sums) + s * values + k * outputs * inputs + p, inputs, outputs,
+                       std::min(kPanel, inputs - p), now, first > s * per_sum);
+          }
+        });
       }
   });
   const at::Tensor dw = at::empty({outputs, inputs, 3, 3}, x.options(), at::MemoryFormat::ChannelsLast);

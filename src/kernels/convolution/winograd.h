@@ -140,6 +140,11 @@ std::array<T*, Side * Side> pixels_of(T* images, T* outside, const Tiles& tiles,
 /// point -1 sees nothing but the differences of a pair.
 inline bool vanishes_in_pairs(std::int64_t k) { return k / kIn == 2 || k % kIn == 2; }
 
+/// A grain for `parallel` over blocks: those that are fewer than the threads follow each other, and what is parallel in
+/// them is divided instead.
+inline std::int64_t grain_of(std::int64_t blocks) { return blocks < at::get_num_threads() ? blocks : 1; }
+constexpr std::int64_t kTilesOfThread = 8;  ///< a thread transforms at least so many
+
 /// A block of tiles of x [N, C, H, W] (its pixels repeated `factor` times) as matrices: out[k * stride + tile *
 /// C + c].
 void tiles_in(const at::Tensor& x, std::int64_t factor, const Tiles& tiles, std::int64_t first, std::int64_t count,
