@@ -48,7 +48,7 @@ int doctor(const Arguments& arguments) {
   std::string out;
   Options options(
       "cirrus-scale doctor",
-      "Test the devices of this machine: matrix products, convolutions, a training step against the CPU's, "
+      "Test the devices of this machine: matrix products, convolutions, a training step against double precision, "
       "memory. Under a minute a device. Exit code 1 if one fails; devices that are missing or in use are listed "
       "with the reason.");
   options.group("Output");

@@ -13,6 +13,7 @@
 
 #include "base/completion.h"
 #include "base/errors.h"
+#include "base/first_line.h"
 #include "base/log.h"
 #include "base/nearest.h"
 #include "base/run_options.h"
@@ -92,13 +93,11 @@ int report(ExitCode code, const std::string& message, bool json) {
 
 /// What to say of an exception that is none of ours.
 std::string internal_message(const std::exception& error) {
-  std::string text = error.what();
-  text = text.substr(0, text.find('\n'));  // Torch appends a backtrace: the first line is the message
+  std::string text = first_line(error);
   const auto* system = dynamic_cast<const std::system_error*>(&error);
   const bool no_thread = system != nullptr && system->code() == std::errc::resource_unavailable_try_again;
-  const std::size_t torch = text.find("DefaultCPUAllocator: ");
-  if (torch != std::string::npos) text = text.substr(torch + 21);
-  if (!no_thread && dynamic_cast<const std::bad_alloc*>(&error) == nullptr && torch == std::string::npos &&
+  const bool of_allocator = cut_allocators_place(text);
+  if (!no_thread && dynamic_cast<const std::bad_alloc*>(&error) == nullptr && !of_allocator &&
       !text.starts_with("tensors hold "))
     return text;
   return "out of memory: " + (no_thread ? "a thread could not be started" : text) +

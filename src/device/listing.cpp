@@ -2,6 +2,7 @@
 #include "device/listing.h"
 
 #include "base/errors.h"
+#include "base/first_line.h"
 
 namespace cirrus::device {
 namespace {
@@ -12,8 +13,7 @@ std::unique_ptr<Device> open(const Backend& backend, int index, std::string& rea
   } catch (const Error& e) {
     reason = e.what();
   } catch (const c10::Error& e) {
-    const std::string text = e.what_without_backtrace();
-    reason = text.substr(0, text.find('\n'));
+    reason = first_line(e);
   }
   return nullptr;
 }

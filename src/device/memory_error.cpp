@@ -5,17 +5,9 @@
 #include <new>
 #include <system_error>
 
+#include "base/first_line.h"
+
 namespace cirrus::device {
-
-namespace {
-
-std::string first_line(const std::exception& error) {
-  const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
-  const std::string text = of_torch != nullptr ? of_torch->what_without_backtrace() : error.what();
-  return text.substr(0, text.find('\n'));
-}
-
-}  // namespace
 
 bool is_out_of_memory(const std::exception& error) {
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) return true;
@@ -37,8 +29,7 @@ Error out_of_memory(const std::exception& error, const Device& device, const std
   char size[32];
   std::snprintf(size, sizeof size, bytes < 1e9 ? "%.0f MB" : "%.1f GB", bytes * (bytes < 1e9 ? 1e-6 : 1e-9));
   std::string cause = first_line(error);
-  if (const std::size_t at = cause.find("DefaultCPUAllocator: "); at != std::string::npos)
-    cause = cause.substr(at + 21);  // before it stands a line of LibTorch's source
+  cut_allocators_place(cause);
   return {ExitCode::internal, what + " does not fit into the memory of " + device.name() + " (" + size + "): " + cause,
           remedy};
 }

@@ -221,8 +221,7 @@ at::Tensor EdmNetwork::decode(const Block& block, const at::Tensor& coarse, cons
 at::Tensor EdmNetwork::estimate(const at::Tensor& x, const at::Tensor& sigma, const at::Tensor& skip,
                                 const at::Tensor& out, const Conditions& conditions) {
   if (!prepared_) compute_weights(dtype_);
-  std::optional<kernels::UsePackedWeights> use;
-  if (prepared_) use.emplace(packed_);
+  const kernels::UsePackedWeights use(prepared_ ? &packed_ : nullptr);
   const auto linear = [&](const at::Tensor& v, std::int64_t w) {
     return at::matmul(v, effective_[static_cast<std::size_t>(w)].to(at::kFloat).t());
   };
@@ -295,6 +294,7 @@ std::vector<at::Tensor> EdmNetwork::raw_weights() const {
 }
 
 void EdmNetwork::compute_weights(at::ScalarType dtype) {
+  packed_.clear();
   effective_ = kernels::normalize_weights(raw_weights(), dtype);
   if (device_.is_cpu()) return;  // which convolves repeated pixels as they are, but for odd numbers of channels
   for (const std::vector<Block>& level : decoder_) {
@@ -306,13 +306,11 @@ void EdmNetwork::compute_weights(at::ScalarType dtype) {
 
 void EdmNetwork::after_update() {
   prepared_ = false;
-  packed_.clear();
   kernels::force_unit_weights(raw_weights());
 }
 
 void EdmNetwork::prepare_for_sampling(at::ScalarType dtype) {
   c10::NoGradGuard no_grad;
-  packed_.clear();
   compute_weights(dtype);
   prepared_ = true;
 }

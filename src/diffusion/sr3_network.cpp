@@ -206,6 +206,7 @@ double Sr3Network::flops(std::int64_t height, std::int64_t width) const {
 }
 
 void Sr3Network::cast_weights(at::ScalarType dtype) {
+  packed_.clear();
   effective_.clear();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const std::string& name = parameters_[i].name;
@@ -250,8 +251,7 @@ at::Tensor Sr3Network::apply(const Block& block, const at::Tensor& x, const at::
 
 at::Tensor Sr3Network::predict(const at::Tensor& noisy, const at::Tensor& g, const Conditions& conditions, bool drop) {
   if (!prepared_) cast_weights(dtype_);
-  std::optional<kernels::UsePackedWeights> use;
-  if (prepared_) use.emplace(packed_);
+  const kernels::UsePackedWeights use(prepared_ ? &packed_ : nullptr);
   const at::Tensor samples = drop ? conditions.samples : at::Tensor();
   const at::Tensor turns = g.unsqueeze(1) * frequencies_;
   at::Tensor e =
@@ -290,14 +290,8 @@ at::Tensor Sr3Network::loss(const at::Tensor& x0, const at::Tensor& noise, const
   return (noise - predict(noisy, g, conditions, conditions.samples.defined()).to(at::kFloat)).abs().mean();
 }
 
-void Sr3Network::after_update() {
-  prepared_ = false;
-  packed_.clear();
-}
-
 void Sr3Network::prepare_for_sampling(at::ScalarType dtype) {
   c10::NoGradGuard no_grad;
-  packed_.clear();
   cast_weights(dtype);
   prepared_ = true;
 }

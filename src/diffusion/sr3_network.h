@@ -46,7 +46,7 @@ public:
   at::Tensor loss(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& sigma,
                   const Conditions& conditions) override;
   std::vector<NamedTensor> parameters() override { return parameters_; }
-  void after_update() override;
+  void after_update() override { prepared_ = false; }
   void prepare_for_sampling(at::ScalarType dtype) override;
   std::int64_t alignment() const override { return std::int64_t{1} << (config_.multipliers.size() - 1); }
   std::int64_t receptive_radius() const override { return kWholeWindow; }

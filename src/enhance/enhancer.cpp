@@ -117,7 +117,7 @@ std::string largest_tile_that_fits(Model& model, const Layout& layout) {
       if (!device::is_out_of_memory(e)) throw;
     }
   }
-  return "use a device with more memory, or a --tile below " + std::to_string(kLeastTile) +
+  return "use a device with more memory, or --device cpu, or a --tile below " + std::to_string(kLeastTile) +
          " with an --overlap of your own";
 }
 

@@ -29,10 +29,10 @@ private:
   std::int64_t bytes_ = 0;
 };
 
-/// While it lives, convolutions of this thread that need no gradients take their weights from there.
+/// While it lives, convolutions of this thread that need no gradients take their weights from there; null: as they are.
 class UsePackedWeights {
 public:
-  explicit UsePackedWeights(PackedWeights& weights);
+  explicit UsePackedWeights(PackedWeights* weights);
   ~UsePackedWeights();
   UsePackedWeights(const UsePackedWeights&) = delete;
   UsePackedWeights& operator=(const UsePackedWeights&) = delete;

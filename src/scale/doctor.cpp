@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/errors.h"
+#include "base/first_line.h"
 #include "base/signals.h"
 #include "base/version.h"
 #include "diffusion/edm_network.h"
@@ -193,8 +194,7 @@ json examine(device::Device& device, const std::string& kind_index, const std::s
     } catch (const std::exception& e) {
       const auto* error = dynamic_cast<const Error*>(&e);
       if (error != nullptr && error->code() == ExitCode::interrupted) throw;
-      const std::string text = e.what();
-      result = {{"passed", false}, {"detail", text.substr(0, text.find('\n'))}};
+      result = {{"passed", false}, {"detail", first_line(e)}};
     }
     result["name"] = name;
     result["seconds"] = steady_seconds() - started;

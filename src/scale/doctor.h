@@ -9,7 +9,7 @@
 namespace cirrus::scale {
 
 /// Tests a device in about a minute at most: matrix product and convolution in each of its types against float64 on the
-/// CPU, a training step of both networks against the CPU's, recording of a step, memory. Returns {device, name, memory,
+/// CPU, a training step of both networks against float64, recording of a step, memory. Returns {device, name, memory,
 /// dtypes, versions, passed, checks[{name, passed, seconds, ...figures}]}; a check that throws has failed, with what it
 /// said. `kind_index`: as --device spells it. `dtype`: as --dtype
 /// spells it; unless "auto", products are tested in it alone. Throws Error(unavailable) for one the device lacks.

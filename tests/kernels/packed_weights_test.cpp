@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(results_are_those_of_plain_weights) {
       const at::Tensor x = channels_last(normals({2, 32, side, side + 4}, 9).to(type));
       const std::vector<at::Tensor> expected = convolve_all(x, w);
       for (int again = 0; again < 2; ++again) {
-        const kernels::UsePackedWeights use(packed);
+        const kernels::UsePackedWeights use(&packed);
         const std::vector<at::Tensor> found = convolve_all(x, w);
         for (std::size_t i = 0; i < found.size(); ++i) {
           BOOST_TEST(found[i].is_contiguous(at::MemoryFormat::ChannelsLast), "result " << i);
@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(results_are_those_of_plain_weights) {
 
 BOOST_AUTO_TEST_CASE(gradients_and_other_threads_take_the_weights_themselves) {
   kernels::PackedWeights packed;
-  const kernels::UsePackedWeights use(packed);
+  const kernels::UsePackedWeights use(&packed);
   const at::Tensor w = normals({16, 16, 3, 3}, 1).to(at::kFloat);
   BOOST_TEST(kernels::packed_forms(w) == nullptr);  // gradients are wanted
   const c10::NoGradGuard no_grad;
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(gradients_and_other_threads_take_the_weights_themselves) {
   }).join();
   {
     kernels::PackedWeights inner;
-    const kernels::UsePackedWeights other(inner);
+    const kernels::UsePackedWeights other(&inner);
     BOOST_TEST(kernels::packed_forms(w) == inner.of(w));
   }
   BOOST_TEST(kernels::packed_forms(w) == packed.of(w));

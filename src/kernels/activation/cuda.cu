@@ -1,6 +1,6 @@
 // The pointwise network operators as CUDA kernels: one pass over channels-last activations each way, 16 bytes an
 // access.
-#include "device/cuda/launch.cuh"
+#include "kernels/activation/cuda_gradient.cuh"
 
 namespace cirrus::kernels::cuda {
 namespace {
@@ -70,32 +70,15 @@ __global__ void __launch_bounds__(kThreads)
     }
 }
 
-/// dx, and of each of gridDim.x parts of a sample's rows the sums that make dscale: parts [samples, gridDim.x,
-/// channels].
+/// dx, and the parts that make dscale.
 template <int V, typename T>
 __global__ void __launch_bounds__(kThreads)
     scale_act_backward(const T* x, const float* scale, const T* g, T* dx, float* parts, std::int64_t samples,
                        std::int64_t rows, std::int64_t channels) {
-  for (std::int64_t n = blockIdx.y; n < samples; n += gridDim.y)
-    for (std::int64_t first = 0; first < channels; first += blockDim.x * V) {  // the same for all threads: they sum up
-      const std::int64_t j = first + threadIdx.x * V;
-      const bool inside = j < channels;
-      Values<V> sum{};
-      if (inside) {
-        const Values<V> s = load<V>(scale + n * channels + j);
-        for (std::int64_t r = static_cast<std::int64_t>(blockIdx.x) * blockDim.y + threadIdx.y; r < rows;
-             r += static_cast<std::int64_t>(gridDim.x) * blockDim.y) {
-          const std::int64_t at = (n * rows + r) * channels + j;
-          const Values<V> a = load<V>(x + at), b = load<V>(g + at);
-          const Values<V> d = each<V>([&](int k) { return b.v[k] * hardswish_slope(a.v[k] * s.v[k]); });
-          store<V>(dx + at, each<V>([&](int k) { return d.v[k] * s.v[k]; }));
-#pragma unroll
-          for (int k = 0; k < V; ++k) sum.v[k] += d.v[k] * a.v[k];
-        }
-      }
-      sum = sum_over_rows<V>(sum);
-      if (inside && threadIdx.y == 0) store<V>(parts + (n * gridDim.x + blockIdx.x) * channels + j, sum);
-    }
+  scale_act_gradient<V>(x, scale, g, parts, samples, rows, channels,
+                        [&](std::int64_t n, std::int64_t r, std::int64_t j, const Values<V>& d) {
+                          store<V>(dx + (n * rows + r) * channels + j, d);
+                        });
 }
 
 /// Rows of `channels` values, each by `lanes` lanes of a warp.

@@ -24,7 +24,7 @@ PackedWeights::Forms* PackedWeights::of(const at::Tensor& weight) {
   return &forms_[key];
 }
 
-UsePackedWeights::UsePackedWeights(PackedWeights& weights) : before_(in_use) { in_use = &weights; }
+UsePackedWeights::UsePackedWeights(PackedWeights* weights) : before_(in_use) { in_use = weights; }
 UsePackedWeights::~UsePackedWeights() { in_use = before_; }
 
 PackedWeights::Forms* packed_forms(const at::Tensor& weight) {

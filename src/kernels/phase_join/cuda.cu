@@ -1,6 +1,6 @@
 // Phases in their places as CUDA kernels: one pass over fine pixels each way. Fine pixel (y, x) takes phase (y % 2, x %
 // 2) of the convolution's place (y / 2 + y % 2, x / 2 + x % 2).
-#include "device/cuda/launch.cuh"
+#include "kernels/activation/cuda_gradient.cuh"
 
 namespace cirrus::kernels::cuda {
 namespace {
@@ -35,35 +35,17 @@ __global__ void __launch_bounds__(kThreads)
     }
 }
 
-/// The gradient of the sum, to fine and to its place in dphases; and of each of gridDim.x parts of a sample the sums
-/// that make dscale: parts [samples, gridDim.x, channels].
+/// The gradient of the sum, to fine and to its place in dphases, and the parts that make dscale.
 template <int V, typename T>
 __global__ void __launch_bounds__(kThreads)
     phase_join_backward(const T* sum, const float* scale, const T* g, T* dphases, T* dfine, float* parts,
                         std::int64_t samples, std::int64_t lines, std::int64_t width, std::int64_t channels) {
   const std::int64_t rows = lines * width;
-  for (std::int64_t n = blockIdx.y; n < samples; n += gridDim.y)
-    for (std::int64_t first = 0; first < channels; first += blockDim.x * V) {  // the same for all threads: they sum up
-      const std::int64_t j = first + threadIdx.x * V;
-      const bool inside = j < channels;
-      Values<V> total{};
-      if (inside) {
-        const Values<V> s = load<V>(scale + n * channels + j);
-        for (std::int64_t r = static_cast<std::int64_t>(blockIdx.x) * blockDim.y + threadIdx.y; r < rows;
-             r += static_cast<std::int64_t>(gridDim.x) * blockDim.y) {
-          const std::int64_t at = (n * rows + r) * channels + j;
-          const Values<V> v = load<V>(sum + at), b = load<V>(g + at);
-          const Values<V> d = each<V>([&](int k) { return b.v[k] * hardswish_slope(v.v[k] * s.v[k]); }),
-                          ds = each<V>([&](int k) { return d.v[k] * s.v[k]; });
-          store<V>(dfine + at, ds);
-          store<V>(dphases + phase_at(n, r, lines, width, channels) + j, ds);
-#pragma unroll
-          for (int k = 0; k < V; ++k) total.v[k] += d.v[k] * v.v[k];
-        }
-      }
-      total = sum_over_rows<V>(total);
-      if (inside && threadIdx.y == 0) store<V>(parts + (n * gridDim.x + blockIdx.x) * channels + j, total);
-    }
+  scale_act_gradient<V>(sum, scale, g, parts, samples, rows, channels,
+                        [&](std::int64_t n, std::int64_t r, std::int64_t j, const Values<V>& d) {
+                          store<V>(dfine + (n * rows + r) * channels + j, d);
+                          store<V>(dphases + phase_at(n, r, lines, width, channels) + j, d);
+                        });
 }
 
 }  // namespace
