@@ -128,17 +128,26 @@ int enhance(const Arguments& arguments) {
   register_flags(options, f);
   add_run_options(options, run);
   if (!options.parse(arguments)) return 0;
+  const dist::World world = dist::join_world();
   settle(f, options);
+  for (const std::string& input : f.inputs)
+    if (world.size > 1 && input == "-")
+      throw Error(ExitCode::usage, "stdin reaches one of the " + std::to_string(world.size) + " processes alone",
+                  "save the map to a file and give its name");
 
-  dist::require_single(dist::join_world(), "Enhancing");
   (void)file_date();  // a SOURCE_DATE_EPOCH that is none is told now
-  const Machine machine = open_machine(run);
+  const Machine machine = open_machine(run, world);
   enhance::Model model = open_model(f.model, f.choice.factor, options.given("factor"), machine);
   f.choice.factor = model.factor;
   check_sampler(f.options.sampler, model, options.given("steps"));
 
-  const std::vector<EnhanceJob> jobs = name_jobs(f, run);
-  const EnhanceContext context{model, *machine.device, machine.dtype, public_command(arguments)};
+  enhance::Ranks ranks(world, *machine.device);
+  std::vector<EnhanceJob> jobs;
+  ranks.agree([&] {
+    if (ranks.is_lead()) return void(jobs = name_jobs(f, run));
+    for (const std::string& input : f.inputs) jobs.push_back({input, "", ""});
+  });
+  const EnhanceContext context{ranks, model, *machine.device, machine.dtype, public_command(arguments)};
   nlohmann::json results = nlohmann::json::array();
   int code = 0;
   std::string failed;
@@ -150,13 +159,13 @@ int enhance(const Arguments& arguments) {
       if (e.code() != ExitCode::bad_data && rest > 0)
         throw Error(e.code(), std::string(e.what()) + "; not begun: " + std::to_string(rest) + " further maps");
       if (e.code() != ExitCode::bad_data || jobs.size() == 1) throw;
-      log::error(e.what());  // a bad map is no reason to leave the others
+      if (ranks.is_lead()) log::error(e.what());  // a bad map is no reason to leave the others
       failed += (failed.empty() ? "" : ", ") + jobs[i].input;
       code = static_cast<int>(e.code());
       results.push_back({{"input", jobs[i].input}, {"error", {{"code", code}, {"message", e.what()}}}});
     }
   }
-  if (!failed.empty()) log::error("not enhanced: " + failed);
+  if (!failed.empty() && ranks.is_lead()) log::error("not enhanced: " + failed);
   if (run.json)
     log::print_json((results.size() == 1 ? results[0] : nlohmann::json{{"maps", results}})
                         .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));

@@ -53,7 +53,7 @@ nlohmann::json number_or_null(const std::optional<double>& value) {
 class Run {
 public:
   Run(const EnhanceJob& job, EnhanceFlags& flags, const RunOptions& run, const EnhanceContext& context)
-      : job_(job), f_(flags), run_(run), context_(context) {
+      : job_(job), f_(flags), run_(run), context_(context), ranks_(context.ranks) {
     one_ = f_.options.sampler.name == "mean";
     members_ = one_ ? 1 : f_.options.members;
     evaluations_ = diffusion::evaluations(f_.options.sampler);
@@ -75,62 +75,88 @@ public:
 private:
   nlohmann::json work() {
     const double started = steady_seconds();
-    const fits::Image first = read(f_.all_planes ? 1 : f_.plane);
+    fits::Image first, image;
+    ranks_.agree([&] { first = read(f_.all_planes ? 1 : f_.plane); });
     out_.as_double = f_.as_double && first.bitpix == -64;
-    if (f_.as_double && !out_.as_double)
-      warn("--double has no effect: the map is not of 64-bit floats (BITPIX " + std::to_string(first.bitpix) +
-           "), so the output has 32");
-    const std::int64_t planes = f_.all_planes ? first.planes : 1;
+    planes_ = f_.all_planes ? first.planes : 1;
     std::vector<enhance::OutputPlane> done;
-    std::optional<enhance::Decisions> decisions;
+    std::optional<enhance::Decisions> decisions, d;
     std::optional<Progress> progress;
-    std::string picture;
-    for (std::int64_t p = 1; p <= planes; ++p) {
-      const fits::Image image = p == 1 ? first : read(p);
-      if (planes > 1 && fits::is_blank(image) && (decisions || p < planes)) {
-        warn("plane " + std::to_string(p) + " holds no data and stays empty");
+    enhance::Ood ood;
+    std::string picture, written;
+    for (std::int64_t p = 1; p <= planes_; ++p) {
+      bool blank = false;
+      ranks_.agree([&] {
+        image = p == 1 ? first : read(p);
+        blank = planes_ > 1 && fits::is_blank(image) && (decisions || p < planes_);
+        if (blank) return warn("plane " + std::to_string(p) + " holds no data and stays empty");
+        d = enhance::decide(image, f_.choice);
+        ood = enhance::check_distribution(*d, context_.model);
+        if (!decisions) settle(first, image, *(decisions = d));
+        if (ood.flag)
+          warn((planes_ > 1 ? "plane " + std::to_string(p) + ": " : std::string()) + "OUT OF DISTRIBUTION: " +
+               ood.reason + ": do not trust the added detail");
+      });
+      if (blank || run_.dry_run) {
         done.push_back(enhance::blank_plane(image.height, image.width));
-        continue;
-      }
-      const enhance::Decisions d = enhance::decide(image, f_.choice);
-      const enhance::Ood ood = enhance::check_distribution(d, context_.model);
-      if (!decisions) {
-        for (const std::string& w : d.warnings) warn(w);
-        header_ = enhance::output_header(first, d, f_.choice.factor, f_.drop_distortion);
-        for (const std::string& w : header_.warnings) warn(w);
-        layout_ =
-            enhance::plan_layout(image.height, image.width, f_.choice.factor, *context_.model.network, f_.options);
-        announce(image, d, planes);
-        if (d.beam_source == "estimated" || (d.beam_source == "none" && f_.choice.beam == "auto"))
-          f_.choice.beam_pixels = d.observation.sampling.beam_in / static_cast<double>(f_.choice.factor);
-        decisions = d;
-      }
-      if (ood.flag)
-        warn((planes > 1 ? "plane " + std::to_string(p) + ": " : std::string()) + "OUT OF DISTRIBUTION: " + ood.reason +
-             ": do not trust the added detail");
-      if (run_.dry_run) {
-        done.push_back(enhance::blank_plane(image.height, image.width));
+        if (blank) continue;
         done.back().ood = ood;
-        return estimate(*decisions, done, planes);
+        return estimate(*decisions, done);
       }
-      if (!progress)
-        progress.emplace(
-            "enhancing",
-            planes * (members_ * evaluations_ + enhance::solve_evaluations(f_.options, d.observation.sampling)),
-            "evaluations");
+      if (!progress) progress.emplace(title(), planes_ * evaluations_of_lead(*d), "evaluations");
       f_.options.progress = [&](std::int64_t n) { progress->advance(n); };
       f_.options.seed = plane_seed(image.plane);
-      const enhance::Enhanced enhanced = enhance::enhance_map(d.observation, d.missing, context_.model, f_.options);
-      done.push_back(enhance::output_plane(d, enhanced, ood, out_));
-      if (!job_.picture.empty() && (picture.empty() || p == planes / 2 + 1))
-        picture = enhance::quicklook_png(image, d, done.back());
+      const enhance::Ensemble ensemble =
+          enhance::draw_ensemble(d->observation, d->missing, context_.model, f_.options, ranks_);
+      ranks_.agree([&] {
+        if (!ranks_.is_lead()) return;
+        done.push_back(enhance::output_plane(*d, enhance::describe(ensemble), ood, out_));
+        if (!job_.picture.empty() && (picture.empty() || p == planes_ / 2 + 1))
+          picture = enhance::quicklook_png(image, *d, done.back());
+      });
     }
     progress.reset();
     f_.options.seed = static_cast<std::uint64_t>(run_.seed);
-    const std::string written =
-        enhance::write_output(first, header_, *decisions, done, layout_, context_.model, f_.options, out_);
-    if (!job_.picture.empty()) write_picture(picture, written);
-    return report(*decisions, done, written, steady_seconds() - started);
+    nlohmann::json result;
+    ranks_.agree([&] {
+      if (!ranks_.is_lead()) return;
+      written =
+          enhance::write_output(first, header_, *decisions, done, layout_, context_.model, f_.options, out_);
+      if (!job_.picture.empty()) write_picture(picture, written);
+      result = report(*decisions, done, written, steady_seconds() - started);
+    });
+    return result;
+  }
+
+  /// What the first plane that has data decides for all.
+  void settle(const fits::Image& first, const fits::Image& image, const enhance::Decisions& d) {
+    if (f_.as_double && !out_.as_double)
+      warn("--double has no effect: the map is not of 64-bit floats (BITPIX " + std::to_string(first.bitpix) +
+           "), so the output has 32");
+    for (const std::string& w : d.warnings) warn(w);
+    header_ = enhance::output_header(first, d, f_.choice.factor, f_.drop_distortion);
+    for (const std::string& w : header_.warnings) warn(w);
+    layout_ = enhance::plan_layout(image.height, image.width, f_.choice.factor, *context_.model.network, f_.options);
+    shares_ = enhance::plan_shares(ranks_.size(), layout_, *context_.model.network, f_.options);
+    if (shares_.idle() > 0)
+      warn(std::to_string(shares_.idle()) + " of " + std::to_string(ranks_.size()) +
+           (shares_.idle() == 1 ? " ranks has" : " ranks have") + " nothing to do: " + std::to_string(members_) +
+           (members_ == 1 ? " member" : " members") + ", " + std::to_string(layout_.rows.count()) +
+           (layout_.rows.count() == 1 ? " row" : " rows") + " of tiles each (start " +
+           std::to_string(ranks_.size() - shares_.idle()) + ", or use more --members or a smaller --tile)");
+    announce(image, d);
+    if (d.beam_source == "estimated" || (d.beam_source == "none" && f_.choice.beam == "auto"))
+      f_.choice.beam_pixels = d.observation.sampling.beam_in / static_cast<double>(f_.choice.factor);
+  }
+
+  std::string title() const {
+    return ranks_.size() == 1 ? "enhancing" : "enhancing on " + std::to_string(ranks_.size()) + " ranks, rank 0";
+  }
+
+  /// Of one plane: what the progress of this rank counts.
+  std::int64_t evaluations_of_lead(const enhance::Decisions& d) const {
+    const auto [layout, mine] = enhance::largest_share(shares_, layout_, f_.options);
+    return shares_.members_of(0) * evaluations_ + enhance::solve_evaluations(mine, d.observation.sampling);
   }
 
   fits::Image read(std::int64_t plane) const {
@@ -161,8 +187,8 @@ private:
     log::warning(message);
   }
 
-  void announce(const fits::Image& image, const enhance::Decisions& d, std::int64_t planes) const {
-    const std::string of_planes = planes > 1 ? ", " + std::to_string(planes) + " planes" : "";
+  void announce(const fits::Image& image, const enhance::Decisions& d) const {
+    const std::string of_planes = planes_ > 1 ? ", " + std::to_string(planes_) + " planes" : "";
     tell("input    " + job_.input + ", " + size_text(image.width, image.height) + " pixels" +
          (d.pixel_arcsec > 0 ? format(" of %.6g arcsec", d.pixel_arcsec) : "") + of_planes);
     tell("unit     " + d.unit.reason);
@@ -181,6 +207,7 @@ private:
            ": smaller ones show at their seams unless --overlap is given");
     tell("tiles    " + std::to_string(layout_.tiles()) + " of " + size_text(layout_.columns.tile, layout_.rows.tile) +
          ", model " + context_.model.name + ", " + out_.device + ", " + out_.dtype);
+    if (ranks_.size() > 1) tell("ranks    " + shares_.text());
   }
 
   nlohmann::json description(const enhance::Decisions& d, std::span<const enhance::OutputPlane> planes) const {
@@ -199,6 +226,7 @@ private:
             {"seed", run_.seed},
             {"device", out_.device},
             {"dtype", out_.dtype},
+            {"ranks", ranks_.size()},
             {"tiles",
              {{"size", std::max(layout_.rows.tile, layout_.columns.tile)},
               {"overlap", f_.overlap},
@@ -207,18 +235,23 @@ private:
             {"warnings", warnings_}};
   }
 
-  nlohmann::json estimate(const enhance::Decisions& d, std::span<const enhance::OutputPlane> planes,
-                          std::int64_t count) const {
-    const auto passes = static_cast<double>(layout_.tiles() * members_ * evaluations_ * count);
-    const double work = static_cast<double>(count) * enhance::work_pixels(layout_, f_.options, d.observation.sampling);
+  nlohmann::json estimate(const enhance::Decisions& d, std::span<const enhance::OutputPlane> planes) {
+    const enhance::Sampling& sampling = d.observation.sampling;
+    const auto [mine, share] = enhance::largest_share(shares_, layout_, f_.options);
+    const auto passes = static_cast<double>(layout_.tiles() * members_ * evaluations_ * planes_);
+    const double work = static_cast<double>(planes_) * enhance::work_pixels(mine, share, sampling);
     const double flops = passes * context_.model.network->flops(layout_.rows.tile, layout_.columns.tile),
-                 memory = enhance::peak_memory_bytes(layout_, f_.options, d.observation.sampling);
-    const double seconds = work * enhance::seconds_per_pixel(context_.model);
+                 memory = enhance::peak_memory_bytes(mine, f_.options, sampling);
+    double rate = 0;  // of this rank while the others work as well
+    ranks_.agree([&] { rate = enhance::seconds_per_pixel(context_.model); });
+    const double seconds = work * rate;
     const std::int64_t maps = (one_ ? 1 : members_ > 1 ? 4 : 2) + (f_.save_members && !one_ ? members_ : 0);
-    const double pixels = static_cast<double>(layout_.height * layout_.width * count),
+    const double pixels = static_cast<double>(layout_.height * layout_.width * planes_),
                  bytes = pixels * static_cast<double>(maps) * (out_.as_double ? 8 : 4) + pixels;
-    tell("dry run  " + format("%.3g Tflop, about %s, %.1f GB of memory, a file of %.3g MB; nothing written",
-                              flops / 1e12, duration_text(seconds).c_str(), memory / 1e9, bytes / 1e6));
+    tell("dry run  " + format("%.3g Tflop, about %s%s, %.1f GB of memory%s, a file of %.3g MB; nothing written",
+                              flops / 1e12, duration_text(seconds).c_str(),
+                              ranks_.size() == 1 ? "" : (" on " + std::to_string(ranks_.size()) + " ranks").c_str(),
+                              memory / 1e9, ranks_.size() == 1 ? "" : " on rank 0", bytes / 1e6));
     nlohmann::json json = description(d, planes);
     json["flops"] = flops;
     json["memory_bytes"] = memory;
@@ -258,11 +291,14 @@ private:
   EnhanceFlags& f_;
   const RunOptions& run_;
   const EnhanceContext& context_;
+  enhance::Ranks& ranks_;
   bool one_ = false;
   std::int64_t members_ = 1, evaluations_ = 1;
   enhance::OutputOptions out_;
   enhance::OutputHeader header_;
   enhance::Layout layout_;
+  enhance::Shares shares_;
+  std::int64_t planes_ = 1;
   std::vector<std::string> warnings_;
 };
 

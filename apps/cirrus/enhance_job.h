@@ -33,13 +33,15 @@ std::vector<EnhanceJob> name_jobs(const EnhanceFlags& flags, const RunOptions& r
 
 /// What all jobs share.
 struct EnhanceContext {
+  enhance::Ranks& ranks;
   enhance::Model& model;
   const device::Device& device;
   at::ScalarType dtype;
   std::string command;  ///< for HISTORY
 };
 
-/// Enhances one input (or says what would be done), prints and returns what --json reports of it.
+/// Enhances one input (or says what would be done), prints and returns what --json reports of it: on the lead; the other
+/// ranks help. An error that leaves the other inputs alone is thrown by all ranks.
 nlohmann::json run_enhance_job(const EnhanceJob& job, EnhanceFlags flags, const RunOptions& run,
                                const EnhanceContext& context);
 

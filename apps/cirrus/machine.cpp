@@ -5,6 +5,7 @@
 
 #include "base/errors.h"
 #include "base/log.h"
+#include "device/placement.h"
 
 namespace cirrus::app {
 
@@ -14,6 +15,25 @@ Machine open_machine(const RunOptions& run) {
   machine.dtype = device::resolve_dtype(run.dtype, *machine.device);
   machine.threads = resolve_threads(run.threads);
   at::set_num_threads(machine.threads);
+  return machine;
+}
+
+Machine open_machine(const RunOptions& run, const dist::World& world) {
+  RunOptions own = run;
+  own.device = device::choose_device(run.device, {world.rank, world.size, world.local_rank, world.local_size});
+  Machine machine = open_machine(own);
+  if (world.size == 1) return machine;
+  const at::Device opened = machine.device->torch_device();
+  const std::string kind = c10::DeviceTypeName(opened.type(), true);
+  const std::vector<std::string> kinds = dist::gather_texts(world, kind);
+  for (std::size_t rank = 0; rank < kinds.size(); ++rank)
+    if (kinds[rank] != kinds[0])
+      throw Error(ExitCode::unavailable,
+                  "Rank 0 computes on " + kinds[0] + " and rank " + std::to_string(rank) + " on " + kinds[rank],
+                  "name one kind with --device, and run on hosts that all have it");
+  const std::string threads = std::to_string(machine.threads) + (machine.threads == 1 ? " thread" : " threads");
+  dist::show_ranks(world, opened.is_cpu() ? "cpu, " + threads : opened.str() + " " + machine.device->name(),
+                   machine.device->identity());
   return machine;
 }
 

@@ -7,6 +7,7 @@
 #include "base/run_options.h"
 #include "device/device.h"
 #include "diffusion/sampler.h"
+#include "dist/world.h"
 #include "enhance/model.h"
 
 namespace cirrus::app {
@@ -19,6 +20,10 @@ struct Machine {
 
 /// Opens what --device, --dtype and --threads say. Throws Error(unavailable), Error(usage), Error(config).
 Machine open_machine(const RunOptions& run);
+
+/// The same on each rank of a world, with the card of its local rank (device/placement.h), and tells once who computes
+/// where. All ranks call it. Throws also Error(unavailable) where ranks find cards of different kinds, or the same card.
+Machine open_machine(const RunOptions& run, const dist::World& world);
 
 /// Loads --model onto the machine, or the shipped model of the factor if `name` is empty. Throws Error(usage) if
 /// --factor was given and is not the model's, and as enhance::load_model.

@@ -170,10 +170,10 @@ void refuse_settings_of_the_other(const Options& options, const std::string& kin
 }
 
 /// What a run would be, without making its weights.
-void describe(const TrainFlags& f, const Machine& machine, const std::string& where) {
-  train::check_options(f.trainer);
+void describe(const TrainFlags& f, const Machine& machine, const dist::World& world, const std::string& where) {
+  train::check_options(f.trainer, world);
   double parameters = 0;
-  for (const auto& [name, tensor] : make_task(f, machine, true)->parameters())
+  for (const auto& [name, tensor] : dist::trained(make_task(f, machine, true)->units()))
     parameters += static_cast<double>(tensor.numel());
   char size[160];
   std::snprintf(
@@ -223,7 +223,7 @@ int train(const Arguments& arguments) {
   if (!f.resume && std::filesystem::exists(out / "checkpoints") && !run.overwrite)
     throw Error(ExitCode::cannot_create, out.string() + " already holds a run",
                 "add --resume to go on with it, --overwrite to start anew, or choose another --out");
-  if (run.dry_run) return describe(f, machine, "into " + out.string() + " on " + described), 0;
+  if (run.dry_run) return describe(f, machine, world, "into " + out.string() + " on " + described), 0;
   log::info("Training on " + described);
   f.trainer.compute = machine.dtype;
   train::Outcome outcome{};

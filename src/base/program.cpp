@@ -79,16 +79,22 @@ int run_words(const Program& program, const std::vector<std::string>& words) {
   return verb.run({{words.begin() + 1, words.end()}, nullptr});
 }
 
-int report(ExitCode code, const std::string& message, bool json) {
+FailureReport (*failure_hook)(int, const std::string&) = nullptr;
+
+int report(ExitCode code, const std::string& given, bool json) {
+  const FailureReport failure =
+      failure_hook != nullptr ? failure_hook(static_cast<int>(code), given)
+                              : FailureReport{true, "", static_cast<int>(code)};
+  const std::string message = failure.prefix + given;
   // Every rank reads the same command line and configuration: one of them says what is wrong with it.
   const bool shared_by_ranks = code == ExitCode::usage || code == ExitCode::config;
   log::set_status_line("");
-  if (log::speaking() || !shared_by_ranks) log::error(message);
+  if (failure.report && (log::speaking() || !shared_by_ranks || !failure.prefix.empty())) log::error(message);
   if (json) {
-    const nlohmann::json object = {{"error", {{"code", static_cast<int>(code)}, {"message", message}}}};
+    const nlohmann::json object = {{"error", {{"code", failure.code}, {"message", message}}}};
     log::print_json(object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   }
-  return static_cast<int>(code);
+  return failure.code;
 }
 
 /// What to say of an exception that is none of ours.
@@ -105,6 +111,8 @@ std::string internal_message(const std::exception& error) {
 }
 
 }  // namespace
+
+void set_failure_hook(FailureReport (*hook)(int, const std::string&)) { failure_hook = hook; }
 
 int run_program(const Program& program, int argc, const char* const* argv) {
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);

@@ -24,6 +24,16 @@ struct Program {
   std::string citation;  ///< BibTeX of the methods, printed by --cite after Cirrus itself
 };
 
+/// What becomes of an error in a run of several processes.
+struct FailureReport {
+  bool report = true;       ///< whether this process says it
+  std::string prefix{};     ///< in front of the message: which process this is
+  int code = 0;             ///< to exit with
+};
+/// Asks `hook` about an error before it is reported: other processes of the run may have to be told, and all that fail
+/// in the same way need say it once.
+void set_failure_hook(FailureReport (*hook)(int code, const std::string& message));
+
 /// Runs a program and returns its exit code. Catches everything: Error gives its code, std::bad_alloc and other
 /// exceptions 70; the message goes to stderr as "cirrus enhance: error: ...", and with --json also to stdout as
 /// {"error": {code, message}}.

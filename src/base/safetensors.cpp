@@ -136,23 +136,44 @@ SafetensorsHeader read_safetensors_header(const std::filesystem::path& path) {
   return parse_safetensors(std::as_bytes(std::span(text)), size, path.string());
 }
 
-void write_safetensors(const std::filesystem::path& path, const std::vector<TensorBytes>& tensors,
-                       const std::map<std::string, std::string>& metadata, bool overwrite) {
+SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, const std::vector<Entry>& entries,
+                                     const std::map<std::string, std::string>& metadata, bool overwrite)
+    : file_(path, overwrite) {
   nlohmann::ordered_json header;
   if (!metadata.empty()) header["__metadata__"] = metadata;
-  std::uint64_t at = 0;
-  for (const TensorBytes& t : tensors) {
-    header[t.name] = {{"dtype", t.dtype}, {"shape", t.shape}, {"data_offsets", {at, at + t.bytes.size()}}};
-    at += t.bytes.size();
+  for (const Entry& e : entries) {
+    std::uint64_t bytes = dtype_size(e.dtype);
+    for (const std::int64_t n : e.shape) bytes *= static_cast<std::uint64_t>(n);
+    header[e.name] = {{"dtype", e.dtype}, {"shape", e.shape}, {"data_offsets", {missing_, missing_ + bytes}}};
+    missing_ += bytes;
   }
-  std::string text = header.dump();
+  std::string text = header.is_null() ? "{}" : header.dump();
   text.append((8 - text.size() % 8) % 8, ' ');
-  AtomicFile file(path, overwrite);
   const std::uint64_t length = text.size();
-  file.write(std::string_view(reinterpret_cast<const char*>(&length), 8));
-  file.write(text);
-  for (const TensorBytes& t : tensors)
-    file.write(std::string_view(reinterpret_cast<const char*>(t.bytes.data()), t.bytes.size()));
+  file_.write(std::string_view(reinterpret_cast<const char*>(&length), 8));
+  file_.write(text);
+}
+
+void SafetensorsWriter::write(std::span<const std::byte> bytes) {
+  if (bytes.size() > missing_)
+    throw Error(ExitCode::internal, file_.target().string() + ": more bytes than its header has");
+  missing_ -= bytes.size();
+  file_.write(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+}
+
+void SafetensorsWriter::commit() {
+  if (missing_ != 0)
+    throw Error(ExitCode::internal,
+                file_.target().string() + ": " + std::to_string(missing_) + " bytes of its header's were not written");
+  file_.commit();
+}
+
+void write_safetensors(const std::filesystem::path& path, const std::vector<TensorBytes>& tensors,
+                       const std::map<std::string, std::string>& metadata, bool overwrite) {
+  std::vector<SafetensorsWriter::Entry> entries;
+  for (const TensorBytes& t : tensors) entries.push_back({t.name, t.dtype, t.shape});
+  SafetensorsWriter file(path, entries, metadata, overwrite);
+  for (const TensorBytes& t : tensors) file.write(t.bytes);
   file.commit();
 }
 

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "base/files.h"
+
 namespace cirrus {
 
 /// One tensor of a file. dtype as the format spells it: F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL.
@@ -44,13 +46,32 @@ SafetensorsFile read_safetensors(const std::filesystem::path& path);
 /// The header alone.
 SafetensorsHeader read_safetensors_header(const std::filesystem::path& path);
 
+/// Writes a file whose tensors come one after another, so that they need not be in memory together. Atomic: nothing
+/// exists under the final name before commit(). Equal input gives equal bytes; data are aligned to 8 bytes.
+class SafetensorsWriter {
+public:
+  struct Entry {
+    std::string name, dtype;
+    std::vector<std::int64_t> shape;
+  };
+  SafetensorsWriter(const std::filesystem::path& path, const std::vector<Entry>& entries,
+                    const std::map<std::string, std::string>& metadata, bool overwrite);
+  /// The bytes of the entries, in their order, in pieces of any size. Throws Error(io).
+  void write(std::span<const std::byte> bytes);
+  void commit();
+
+private:
+  AtomicFile file_;
+  std::uint64_t missing_ = 0;
+};
+
 /// A tensor to write; the bytes must outlive the call.
 struct TensorBytes {
   std::string name, dtype;
   std::vector<std::int64_t> shape;
   std::span<const std::byte> bytes;
 };
-/// Writes atomically, tensors in the given order, data aligned to 8 bytes; equal input gives equal bytes.
+/// The same for tensors that are all at hand.
 void write_safetensors(const std::filesystem::path& path, const std::vector<TensorBytes>& tensors,
                        const std::map<std::string, std::string>& metadata, bool overwrite);
 

@@ -84,6 +84,8 @@ public:
   virtual at::TensorOptions host_options() const { return at::TensorOptions(at::kCPU); }
   /// What a report names beside the device: driver, libraries, compute capability, each with its version.
   virtual std::vector<std::pair<std::string, std::string>> versions() const { return {}; }
+  /// What tells this card from every other one of the host, in every process alike; "" where there is nothing to tell.
+  virtual std::string identity() const { return ""; }
 };
 
 /// A kind of device: how to find out whether it is there, and how to open it. Registered once, lives for the whole
@@ -100,7 +102,7 @@ public:
 
 /// The symbol a module exports: `extern "C" cirrus::device::Backend* cirrus_device_backend(int abi)`; null if abi
 /// differs.
-inline constexpr int kModuleAbi = 2;
+inline constexpr int kModuleAbi = 3;
 using ModuleEntry = Backend* (*)(int abi);
 
 /// Adds a backend (tests register fakes so); the registry does not own it.

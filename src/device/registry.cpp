@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <mutex>
 
 #include "base/errors.h"
@@ -12,6 +13,7 @@
 #include "base/shared_library.h"
 #include "device/cpu/cpu_device.h"
 #include "device/device.h"
+#include "device/module.h"
 
 namespace cirrus::device {
 namespace {
@@ -58,6 +60,12 @@ std::vector<fs::path> module_folders() {
   return folders;
 }
 
+/// Modules that were loaded, by kind.
+std::map<std::string, void*>& loaded_modules() {
+  static std::map<std::string, void*> handles;
+  return handles;
+}
+
 /// A kind that comes as a module.
 struct ModuleKind {
   const char *name, *hardware;
@@ -86,26 +94,23 @@ Backend* load_module(const ModuleKind& module) {
     return missing.emplace_back(std::make_unique<MissingBackend>(kind, reason)).get();
   };
   const std::string file = "libcirrus_" + kind + ".so";
-  for (const fs::path& folder : module_folders()) {
-    std::error_code ignored;
-    if (!fs::exists(folder / file, ignored)) continue;
-    if (module.driver != nullptr && !is_installed(module.driver)) return fail(module.no_driver);
-    if (const std::string damage = damage_of_library(folder / file); !damage.empty())
-      return fail("module " + (folder / file).string() + " does not load: " + damage +
-                  " (copy or install it again, or rebuild Cirrus)");
-    void* handle = dlopen((folder / file).c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr)
-      return fail("module " + (folder / file).string() + " does not load: " + dlerror() + module.remedy);
-    const auto entry = reinterpret_cast<ModuleEntry>(dlsym(handle, "cirrus_device_backend"));
-    if (entry == nullptr)
-      return fail((folder / file).string() + " is not a Cirrus module: it has no cirrus_device_backend");
-    Backend* backend = entry(kModuleAbi);
-    if (backend == nullptr)
-      return fail("module " + (folder / file).string() + " belongs to another version of Cirrus: rebuild it");
-    return backend;
-  }
-  return fail(std::string("this build has no module for ") + module.hardware + " (" + file +
-              " is neither beside the program nor in CIRRUS_MODULE_PATH)");
+  const fs::path path = find_module(file);
+  if (path.empty())
+    return fail(std::string("this build has no module for ") + module.hardware + " (" + file +
+                " is neither beside the program nor in CIRRUS_MODULE_PATH)");
+  if (module.driver != nullptr && !is_installed(module.driver)) return fail(module.no_driver);
+  if (const std::string damage = damage_of_library(path); !damage.empty())
+    return fail("module " + path.string() + " does not load: " + damage +
+                " (copy or install it again, or rebuild Cirrus)");
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) return fail("module " + path.string() + " does not load: " + dlerror() + module.remedy);
+  const auto entry = reinterpret_cast<ModuleEntry>(dlsym(handle, "cirrus_device_backend"));
+  if (entry == nullptr) return fail(path.string() + " is not a Cirrus module: it has no cirrus_device_backend");
+  Backend* backend = entry(kModuleAbi);
+  if (backend == nullptr)
+    return fail("module " + path.string() + " belongs to another version of Cirrus: rebuild it");
+  loaded_modules()[kind] = handle;
+  return backend;
 }
 
 struct Registry {
@@ -119,6 +124,20 @@ Registry& registry() {
 }
 
 }  // namespace
+
+fs::path find_module(const std::string& file) {
+  for (const fs::path& folder : module_folders()) {
+    std::error_code ignored;
+    if (fs::exists(folder / file, ignored)) return folder / file;
+  }
+  return {};
+}
+
+void* module_symbol(const std::string& kind, const std::string& name) {
+  const std::lock_guard lock(registry().mutex);
+  const auto found = loaded_modules().find(kind);
+  return found == loaded_modules().end() ? nullptr : dlsym(found->second, name.c_str());
+}
 
 void register_backend(Backend* backend) {
   const std::lock_guard lock(registry().mutex);

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "dist/unit.h"
+
 namespace cirrus::diffusion {
 
 /// What the low-resolution map says about each sample, in the network's own units.
@@ -39,8 +41,16 @@ public:
                           const Conditions& conditions) = 0;
 
   virtual std::vector<NamedTensor> parameters() = 0;
-  /// Called after each optimizer step (forced weight normalisation).
-  virtual void after_update() = 0;
+  /// The parameters by the blocks that use them, in the order in which those run; by default all belong to the root.
+  virtual std::vector<dist::Unit> units();
+  /// Blocks run through `runner` from now on, in training; null: as they are.
+  virtual void run_units_on(dist::UnitRunner* /*runner*/) {}
+  /// Parameters each row of which has rms 1: set so after each optimizer step.
+  virtual std::vector<std::string> unit_rows() const { return {}; }
+  /// Weights have changed: what was computed from them is forgotten.
+  virtual void weights_changed() = 0;
+  /// weights_changed(), with the rows of unit_rows() set to rms 1: for networks that train whole.
+  virtual void after_update() { weights_changed(); }
   /// Fixes the weights for sampling: effective weights are computed once, in `dtype`. Undone by the next
   /// after_update().
   virtual void prepare_for_sampling(at::ScalarType dtype) = 0;

@@ -223,7 +223,7 @@ at::Tensor EdmNetwork::estimate(const at::Tensor& x, const at::Tensor& sigma, co
   if (!prepared_) compute_weights(dtype_);
   const kernels::UsePackedWeights use(prepared_ ? &packed_ : nullptr);
   const auto linear = [&](const at::Tensor& v, std::int64_t w) {
-    return at::matmul(v, effective_[static_cast<std::size_t>(w)].to(at::kFloat).t());
+    return at::matmul(v, effective_[static_cast<std::size_t>(w)].to(v.scalar_type()).t());
   };
 
   // Embedding of the noise level and of what is known of the observation.
@@ -304,8 +304,20 @@ void EdmNetwork::compute_weights(at::ScalarType dtype) {
   }
 }
 
+std::vector<dist::Unit> Denoiser::units() {
+  dist::Unit root{"root", {}};
+  for (const NamedTensor& p : parameters()) root.tensors.emplace_back(p.name, p.tensor);
+  return {root};
+}
+
+std::vector<std::string> EdmNetwork::unit_rows() const {
+  std::vector<std::string> names;
+  for (const NamedTensor& w : weights_) names.push_back(w.name);
+  return names;
+}
+
 void EdmNetwork::after_update() {
-  prepared_ = false;
+  weights_changed();
   kernels::force_unit_weights(raw_weights());
 }
 

@@ -41,6 +41,8 @@ public:
   at::Tensor loss(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& sigma,
                   const Conditions& conditions) override;
   std::vector<NamedTensor> parameters() override;
+  std::vector<std::string> unit_rows() const override;
+  void weights_changed() override { prepared_ = false; }
   void after_update() override;
   void prepare_for_sampling(at::ScalarType dtype) override;
   std::int64_t alignment() const override;

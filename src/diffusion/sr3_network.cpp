@@ -24,6 +24,7 @@ struct Sr3Network::Block {
   std::int64_t embed = -1, first_norm = -1, first = -1, second_norm = -1, second = -1, skip = -1;
   std::int64_t attention_norm = -1, qkv = -1, out = -1;
   std::uint32_t number = 0;  ///< among all blocks: addresses its dropout
+  std::size_t unit = 0;
 };
 
 struct Sr3Network::Plan {
@@ -31,6 +32,14 @@ struct Sr3Network::Plan {
   std::vector<std::vector<Block>> down, up;  ///< by level
   std::vector<std::int64_t> shrink, grow;    ///< the convolution after level l (down), before level l - 1 (up)
   std::vector<Block> middle;
+  /// What runs in training with its weights at hand: blocks, and the convolutions between levels, in order. Number 0 is
+  /// the root, all else.
+  struct Range {
+    std::string name;
+    std::int64_t begin = 0, end = 0;  ///< parameters
+  };
+  std::vector<Range> units{{"root", 0, 0}};
+  std::vector<std::size_t> shrink_unit, grow_unit;
   std::int64_t embed_first = -1, embed_second = -1, head = -1, tail_norm = -1, tail = -1;
   double convolution_macs = 0;  ///< of a pixel of the input
   double attention_macs = 0;    ///< of a pair of pixels of the input
@@ -51,13 +60,16 @@ struct Sr3Network::Plan {
         skips.push_back(width = out);
       }
       if (l + 1 == levels) break;
-      shrink.push_back(convolution("down." + std::to_string(l) + ".shrink", width, width, 3, l + 1, true));
+      const std::string name = "down." + std::to_string(l) + ".shrink";
+      shrink.push_back(convolution(name, width, width, 3, l + 1, true));
+      shrink_unit.push_back(unit(name, shrink.back()));
       skips.push_back(width);
     }
     for (std::int64_t b = 0; b < 2; ++b)
       middle.push_back(block(c, "middle." + std::to_string(b), width, width, levels - 1, b == 0));
     up.resize(static_cast<std::size_t>(levels));
     grow.assign(static_cast<std::size_t>(levels), -1);
+    grow_unit.assign(static_cast<std::size_t>(levels), 0);
     for (std::int64_t l = levels - 1; l >= 0; --l) {
       for (std::int64_t b = 0; b <= c.blocks; ++b) {
         const std::int64_t out = c.inner * c.multipliers[static_cast<std::size_t>(l)];
@@ -66,9 +78,10 @@ struct Sr3Network::Plan {
         skips.pop_back();
         width = out;
       }
-      if (l > 0)
-        grow[static_cast<std::size_t>(l)] =
-            convolution("up." + std::to_string(l) + ".grow", width, width, 3, l - 1, true);
+      if (l == 0) continue;
+      const std::string name = "up." + std::to_string(l) + ".grow";
+      grow[static_cast<std::size_t>(l)] = convolution(name, width, width, 3, l - 1, true);
+      grow_unit[static_cast<std::size_t>(l)] = unit(name, grow[static_cast<std::size_t>(l)]);
     }
     tail_norm = norm("tail.norm", width);
     tail = convolution("tail", width, 1, 3, 0, true);
@@ -79,6 +92,11 @@ private:
   std::int64_t add(const std::string& name, std::vector<std::int64_t> shape, Role role) {
     parameters.push_back({name, std::move(shape), role});
     return static_cast<std::int64_t>(parameters.size()) - 1;
+  }
+  /// Makes a unit of the parameters from `begin` on; its number.
+  std::size_t unit(const std::string& name, std::int64_t begin) {
+    units.push_back({name, begin, static_cast<std::int64_t>(parameters.size())});
+    return units.size() - 1;
   }
   std::int64_t linear(const std::string& name, std::int64_t in, std::int64_t out) {
     const std::int64_t index = add(name + ".weight", {out, in}, Role::weight);
@@ -113,6 +131,7 @@ private:
       b.out = convolution(name + ".attention.out", out, out, 1, level, true);
       attention_macs += 2 * static_cast<double>(out) / std::pow(16.0, static_cast<double>(level));
     }
+    b.unit = unit(name, b.embed);
     return b;
   }
 };
@@ -205,14 +224,43 @@ double Sr3Network::flops(std::int64_t height, std::int64_t width) const {
   return 2 * macs;
 }
 
-void Sr3Network::cast_weights(at::ScalarType dtype) {
+std::vector<dist::Unit> Sr3Network::units() {
+  std::vector<dist::Unit> out;
+  std::size_t next = 0;
+  const auto add = [&](std::size_t unit, std::int64_t end) {
+    for (; next < static_cast<std::size_t>(end); ++next)
+      out[unit].tensors.emplace_back(parameters_[next].name, parameters_[next].tensor);
+  };
+  for (const Plan::Range& u : plan_->units) out.push_back({u.name, {}});
+  for (std::size_t u = 1; u < out.size(); ++u) {
+    add(0, plan_->units[u].begin);
+    add(u, plan_->units[u].end);
+  }
+  add(0, static_cast<std::int64_t>(parameters_.size()));
+  return out;
+}
+
+void Sr3Network::cast_weights(at::ScalarType dtype, std::int64_t begin, std::int64_t end) {
   packed_.clear();
-  effective_.clear();
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+  effective_.resize(parameters_.size());
+  for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
     const std::string& name = parameters_[i].name;
     const bool stays = name.find("norm") != std::string::npos || name.find("embed") != std::string::npos;
-    effective_.push_back(stays ? parameters_[i].tensor : parameters_[i].tensor.to(dtype));
+    effective_[i] = stays ? parameters_[i].tensor : parameters_[i].tensor.to(dtype);
   }
+}
+
+at::Tensor Sr3Network::run(std::size_t unit, const std::vector<at::Tensor>& inputs, const Work& work) {
+  if (prepared_) return work(inputs);
+  const dist::UnitRunner::Work with_weights = [this, unit, work](const std::vector<at::Tensor>& given) {
+    const Plan::Range& range = plan_->units[unit];
+    cast_weights(dtype_, range.begin, range.end);
+    const std::vector<at::Tensor> out{work(given)};
+    for (auto i = static_cast<std::size_t>(range.begin); i < static_cast<std::size_t>(range.end); ++i)
+      effective_[i].reset();  // the graph keeps what it needs
+    return out;
+  };
+  return runner_ == nullptr ? with_weights(inputs)[0] : runner_->run(unit, inputs, with_weights)[0];
 }
 
 at::Tensor Sr3Network::convolve(const at::Tensor& x, std::int64_t index, std::int64_t stride) const {
@@ -250,7 +298,10 @@ at::Tensor Sr3Network::apply(const Block& block, const at::Tensor& x, const at::
 }
 
 at::Tensor Sr3Network::predict(const at::Tensor& noisy, const at::Tensor& g, const Conditions& conditions, bool drop) {
-  if (!prepared_) cast_weights(dtype_);
+  if (!prepared_) {
+    cast_weights(dtype_, 0, plan_->units[1].begin);
+    cast_weights(dtype_, plan_->units.back().end, static_cast<std::int64_t>(parameters_.size()));
+  }
   const kernels::UsePackedWeights use(prepared_ ? &packed_ : nullptr);
   const at::Tensor samples = drop ? conditions.samples : at::Tensor();
   const at::Tensor turns = g.unsqueeze(1) * frequencies_;
@@ -262,37 +313,48 @@ at::Tensor Sr3Network::predict(const at::Tensor& noisy, const at::Tensor& g, con
                               .to(weight(plan_->head).scalar_type())
                               .contiguous(at::MemoryFormat::ChannelsLast),
                           plan_->head);
+  const auto block = [&](const Block& b, const std::vector<at::Tensor>& inputs) {  // state, noise level, skip
+    return run(b.unit, inputs, [this, &b, samples](const std::vector<at::Tensor>& in) {
+      return apply(b, in.size() > 2 ? at::cat({in[0], in[2]}, 1) : in[0], in[1], samples);
+    });
+  };
   std::vector<at::Tensor> skips{h};
   for (std::size_t l = 0; l < plan_->down.size(); ++l) {
-    for (const Block& b : plan_->down[l]) skips.push_back(h = apply(b, h, e, samples));
-    if (l < plan_->shrink.size()) skips.push_back(h = convolve(h, plan_->shrink[l], 2));
+    for (const Block& b : plan_->down[l]) skips.push_back(h = block(b, {h, e}));
+    if (l < plan_->shrink.size())
+      skips.push_back(h = run(plan_->shrink_unit[l], {h}, [this, l](const std::vector<at::Tensor>& in) {
+        return convolve(in[0], plan_->shrink[l], 2);
+      }));
   }
-  for (const Block& b : plan_->middle) h = apply(b, h, e, samples);
+  for (const Block& b : plan_->middle) h = block(b, {h, e});
   for (std::size_t l = plan_->up.size(); l-- > 0;) {
     for (const Block& b : plan_->up[l]) {
-      h = apply(b, at::cat({h, skips.back()}, 1), e, samples);
+      h = block(b, {h, e, skips.back()});
       skips.pop_back();
     }
-    if (l > 0) h = kernels::convolve_3x3_enlarged(h, weight(plan_->grow[l]), {.bias = weight(plan_->grow[l] + 1)});
+    if (l == 0) break;
+    h = run(plan_->grow_unit[l], {h}, [this, l](const std::vector<at::Tensor>& in) {
+      return kernels::convolve_3x3_enlarged(in[0], weight(plan_->grow[l]), {.bias = weight(plan_->grow[l] + 1)});
+    });
   }
   return convolve(normalise(h, plan_->tail_norm, true), plan_->tail);
 }
 
 at::Tensor Sr3Network::denoise(const at::Tensor& x, const at::Tensor& sigma, const Conditions& conditions) {
   const at::Tensor g = (sigma.square() + 1).rsqrt(), wide = g.view({-1, 1, 1, 1});
-  return x - sigma.view({-1, 1, 1, 1}) * predict(wide * x, g, conditions, false).to(at::kFloat);
+  return x - sigma.view({-1, 1, 1, 1}) * predict(wide * x, g, conditions, false).to(x.scalar_type());
 }
 
 at::Tensor Sr3Network::loss(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& sigma,
                             const Conditions& conditions) {
   const at::Tensor g = (sigma.square() + 1).rsqrt();
   const at::Tensor noisy = (x0 + noise * sigma.view({-1, 1, 1, 1})) * g.view({-1, 1, 1, 1});
-  return (noise - predict(noisy, g, conditions, conditions.samples.defined()).to(at::kFloat)).abs().mean();
+  return (noise - predict(noisy, g, conditions, conditions.samples.defined()).to(noise.scalar_type())).abs().mean();
 }
 
 void Sr3Network::prepare_for_sampling(at::ScalarType dtype) {
   c10::NoGradGuard no_grad;
-  cast_weights(dtype);
+  cast_weights(dtype, 0, static_cast<std::int64_t>(parameters_.size()));
   prepared_ = true;
 }
 

@@ -46,7 +46,9 @@ public:
   at::Tensor loss(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& sigma,
                   const Conditions& conditions) override;
   std::vector<NamedTensor> parameters() override { return parameters_; }
-  void after_update() override { prepared_ = false; }
+  std::vector<dist::Unit> units() override;
+  void run_units_on(dist::UnitRunner* runner) override { runner_ = runner; }
+  void weights_changed() override { prepared_ = false; }
   void prepare_for_sampling(at::ScalarType dtype) override;
   std::int64_t alignment() const override { return std::int64_t{1} << (config_.multipliers.size() - 1); }
   std::int64_t receptive_radius() const override { return kWholeWindow; }
@@ -70,7 +72,11 @@ private:
   at::Tensor apply(const Block& block, const at::Tensor& x, const at::Tensor& embedding,
                    const at::Tensor& samples) const;
   at::Tensor attend(const Block& block, const at::Tensor& x) const;
-  void cast_weights(at::ScalarType dtype);
+  /// Parameters [begin, end) in the activations' type.
+  void cast_weights(at::ScalarType dtype, std::int64_t begin, std::int64_t end);
+  /// work(inputs) as unit number `unit`, with its weights in the activations' type meanwhile.
+  using Work = std::function<at::Tensor(const std::vector<at::Tensor>&)>;
+  at::Tensor run(std::size_t unit, const std::vector<at::Tensor>& inputs, const Work& work);
 
   Sr3Config config_;
   std::uint64_t seed_;
@@ -79,6 +85,7 @@ private:
   std::vector<NamedTensor> parameters_;
   std::vector<at::Tensor> effective_;  ///< parameters in the activations' type (those of GroupNorm stay float32)
   bool prepared_ = false;
+  dist::UnitRunner* runner_ = nullptr;
   kernels::PackedWeights packed_;  ///< of effective_, while prepared
   at::Tensor frequencies_;
 };

@@ -1,21 +1,17 @@
-// Sampling of members, agreement with the data, averages.
+// Layout, agreement with the data, averages. Members are drawn in sampling.cpp.
 #include "enhance/enhancer.h"
 
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 
 #include <future>
-#include <numeric>
 
 #include "base/errors.h"
-#include "base/log.h"
-#include "base/signals.h"
-#include "device/memory_error.h"
 #include "enhance/consistency.h"
 #include "enhance/mirror.h"
+#include "enhance/sampling.h"
 #include "kernels/block_flux.h"
 #include "kernels/normal_noise.h"
-#include "sky/degrade.h"
 
 namespace cirrus::enhance {
 namespace {
@@ -23,7 +19,6 @@ namespace {
 constexpr std::int64_t kPadding = 16;  // mirrored output pixels around the map: the network's zeros stay away from it
 constexpr std::int64_t kLargestWhole = 4'000'000;  // state pixels that are denoised as one window by default
 constexpr std::int64_t kUsualTile = 1024;
-constexpr std::int64_t kLeastTile = 128;  // at half overlap: differences from the whole map stay below the stated bound
 constexpr std::int64_t kPixelsAtOnce = 1'500'000;  // of all windows in one network call
 constexpr double kFaint = 8;                       // see bounds()
 // One evaluation at the highest noise level is the network's own estimate of what members average to. Its error against
@@ -63,83 +58,6 @@ auto on_one_thread(F&& f) {
   return f();
 }
 
-/// What the data say, in units of the transform.
-struct Data {
-  at::Tensor q;       ///< (y - m)/a, [h, w] float64
-  double noise = 0;   ///< sigma / a
-  at::Tensor weight;  ///< 1 where there are data
-  sky::Degradation degrade;
-};
-
-/// T of the members [N, H, W], float64; one map for the sampler "mean".
-at::Tensor sample_members(const Prepared& p, Model& model, const EnhanceOptions& o, const Layout& layout) {
-  const std::int64_t s = layout.padding, bottom = layout.state_height - layout.height - s,
-                     right = layout.state_width - layout.width - s;
-  const at::Device device = model.device->torch_device();
-  diffusion::TiledDenoiser tiled(*model.network, *model.device, mirror_pad(p.maps, s, bottom, s, right).to(device),
-                                 p.scalars.to(device), layout.rows, layout.columns, layout.batch);
-  const bool one = o.sampler.name == "mean";
-  const std::int64_t members = one ? 1 : o.members;
-  at::Tensor t = at::empty({members, layout.height, layout.width}, at::kDouble);
-  for (std::int64_t first = 0; first < members; first += layout.members_at_once) {
-    const std::int64_t n = std::min(layout.members_at_once, members - first);
-    std::vector<std::uint64_t> items(static_cast<std::size_t>(n));
-    std::iota(items.begin(), items.end(), static_cast<std::uint64_t>(first));
-    const auto denoise = [&](const at::Tensor& x, double sigma) {
-      signals::check_interrupt();
-      const at::Tensor d = tiled(x, sigma);
-      if (o.progress) o.progress(n);
-      return d;
-    };
-    const auto noise = [&](std::uint32_t step) {
-      return kernels::normal_noise({n, 1, layout.state_height, layout.state_width},
-                                   {o.seed, Purpose::sampler_noise, items, step}, device);
-    };
-    const at::Tensor x0 = diffusion::sample(o.sampler, denoise, noise)
-                              .cpu()
-                              .squeeze(1)
-                              .narrow(1, s, layout.height)
-                              .narrow(2, s, layout.width);
-    t.narrow(0, first, n).copy_((p.base + p.scale * x0).to(at::kDouble));
-  }
-  return t;
-}
-
-/// Which --tile to use instead: smaller ones are tried out.
-std::string largest_tile_that_fits(Model& model, const Layout& layout) {
-  const std::int64_t align = model.network->alignment();
-  for (std::int64_t tile = std::max(layout.rows.tile, layout.columns.tile) / 2; tile >= kLeastTile; tile /= 2) {
-    const std::int64_t side = tile / align * align;
-    try {
-      evaluate_empty_window(model, side);
-      return "windows of " + std::to_string(side) + " fit: --tile " + std::to_string(side);
-    } catch (const std::exception& e) {
-      if (!device::is_out_of_memory(e)) throw;
-    }
-  }
-  return "use a device with more memory, or --device cpu, or a --tile below " + std::to_string(kLeastTile) +
-         " with an --overlap of your own";
-}
-
-/// Members with as many windows and members at once as the device's memory holds: fewer, where `layout`'s do not fit.
-at::Tensor sample_within_memory(const Prepared& p, Model& model, const EnhanceOptions& o, Layout& layout) {
-  while (true) {
-    try {
-      return sample_members(p, model, o, layout);
-    } catch (const std::exception& e) {
-      if (!device::is_out_of_memory(e)) throw;
-      const std::string windows =
-          "A window of " + std::to_string(layout.rows.tile) + " x " + std::to_string(layout.columns.tile) + " pixels";
-      if (layout.batch == 1 && layout.members_at_once == 1)
-        throw device::out_of_memory(e, *model.device, windows, largest_tile_that_fits(model, layout));
-      layout.batch = std::max<std::int64_t>(1, layout.batch / 2);
-      layout.members_at_once = std::max<std::int64_t>(1, layout.members_at_once / 2);
-      log::warning("Out of memory on " + model.device->name() + ": going on with " + std::to_string(layout.batch) +
-                   " windows and " + std::to_string(layout.members_at_once) + " members at once");
-    }
-  }
-}
-
 /// Tells the shares of one solve as evaluations.
 class SolveProgress {
 public:
@@ -157,11 +75,14 @@ private:
   std::int64_t told_ = 0;
 };
 
-/// Makes each member agree with the data plus a noise draw of its own (beam mode), in place.
-void make_consistent(at::Tensor& t, const Data& data, const BeamSolve& solve, const EnhanceOptions& o) {
+/// Makes each member agree with the data plus a noise draw of its own (beam mode), in place. `first`: number of the
+/// first of these members.
+void make_consistent(at::Tensor& t, std::int64_t first, const Ensemble& data, const BeamSolve& solve,
+                     const EnhanceOptions& o) {
   const auto one = [&](std::int64_t i) {
-    const at::Tensor draw = kernels::normal_noise({1, 1, data.q.size(0), data.q.size(1)},
-                                                  {o.seed, Purpose::data_noise, {static_cast<std::uint64_t>(i)}});
+    const at::Tensor draw =
+        kernels::normal_noise({1, 1, data.q.size(0), data.q.size(1)},
+                              {o.seed, Purpose::data_noise, {static_cast<std::uint64_t>(first + i)}});
     BeamSolve mine = solve;
     mine.progress = SolveProgress(o.progress);
     t[i].copy_(solve_beam(t[i], data.q + data.noise * draw.to(at::kDouble).view(data.q.sizes()), data.degrade, mine).t);
@@ -169,10 +90,10 @@ void make_consistent(at::Tensor& t, const Data& data, const BeamSolve& solve, co
   // Members beside each other as far as memory allows, each on one thread: sums do not depend on the number of threads.
   const auto fit = static_cast<std::int64_t>(kSolvesAtOnceBytes / beam_solve_bytes(data.degrade));
   const std::int64_t lanes = std::clamp<std::int64_t>(fit, 1, std::min<std::int64_t>(at::get_num_threads(), t.size(0)));
-  const auto lane = [&](std::int64_t first) {
+  const auto lane = [&](std::int64_t number) {
     const c10::NoGradGuard no_grad;
     at::set_num_threads(1);  // of this thread; for the pool's own threads MKL would choose other kernels
-    for (std::int64_t i = first; i < t.size(0); i += lanes) one(i);
+    for (std::int64_t i = number; i < t.size(0); i += lanes) one(i);
   };
   const OneThread serial;
   std::vector<std::future<void>> others;
@@ -187,6 +108,24 @@ at::Tensor correction_sigma(const at::Tensor& t, const Prepared& p) {
   if (t.size(0) < 2) return (0.5 * p.scale).to(at::kDouble);
   const at::Tensor variance = t.var(0);
   return (sky::Degradation(t.size(1), t.size(2), 2.0, 1).apply(variance) + 4e-4 * variance.mean()).sqrt();
+}
+
+/// The members of all ranks, on the lead, in `all`. own: those this rank holds, [n, H, W].
+void gather(const at::Tensor& own, at::Tensor& all, const Shares& shares, Ranks& ranks) {
+  if (ranks.size() == 1) {
+    all = own;
+    return;
+  }
+  ranks.meet();
+  if (ranks.is_lead()) {
+    if (!all.defined()) all = at::empty({shares.members, own.size(1), own.size(2)}, at::kDouble);
+    all.narrow(0, 0, own.size(0)).copy_(own);  // the lead is the first team's
+  }
+  std::int64_t mine = 0;
+  for (std::int64_t i = 0; i < shares.members; ++i) {
+    const int owner = shares.owner_of(i);
+    ranks.to_lead(ranks.is_lead() ? all[i] : owner == ranks.rank() ? own[mine++] : at::Tensor(), owner);
+  }
 }
 
 }  // namespace
@@ -214,6 +153,20 @@ Layout plan_layout(std::int64_t lr_height, std::int64_t lr_width, std::int64_t f
   l.members_at_once = std::clamp<std::int64_t>(o.members_at_once > 0 ? o.members_at_once : kStateAtOnce / state, 1,
                                                std::max<std::int64_t>(1, o.members));
   return l;
+}
+
+Shares plan_shares(int ranks, const Layout& layout, const diffusion::Denoiser& network, const EnhanceOptions& o) {
+  return plan_shares(ranks, o.sampler.name == "mean" ? 1 : o.members, layout.rows, network.receptive_radius(),
+                     network.alignment());
+}
+
+std::pair<Layout, EnhanceOptions> largest_share(const Shares& shares, const Layout& layout, const EnhanceOptions& o) {
+  Layout l = layout;
+  EnhanceOptions mine = o;
+  mine.members = shares.members_of(0);
+  l.rows = shares.rows;
+  l.rows.starts.resize(static_cast<std::size_t>(shares.strips()[0].count));
+  return {l, mine};
 }
 
 std::int64_t solve_evaluations(const EnhanceOptions& o, const Sampling& sampling) {
@@ -245,86 +198,122 @@ double peak_memory_bytes(const Layout& l, const EnhanceOptions& o, const Samplin
   return 3e8 + maps + std::max(network, std::max(one, std::min(one * at::get_num_threads(), kSolvesAtOnceBytes)));
 }
 
-Enhanced enhance_map(const Observation& given, const at::Tensor& missing, Model& model, const EnhanceOptions& o) {
+Ensemble draw_ensemble(const Observation& given, const at::Tensor& missing, Model& model, const EnhanceOptions& o,
+                       Ranks& ranks) {
   const c10::NoGradGuard no_grad;
   // Beams are known to fewer digits than this keeps: one that was told in degrees and one in arcsec give the same map.
   Observation observation = given;
   for (double* beam : {&observation.sampling.beam_in, &observation.sampling.beam_out})
     *beam = std::round(*beam * 0x1p20) / 0x1p20;
   const Sampling& sampling = observation.sampling;
-  Enhanced out;
-  out.layout = plan_layout(observation.lr.size(0), observation.lr.size(1), sampling.factor, *model.network, o);
+  Layout layout = plan_layout(observation.lr.size(0), observation.lr.size(1), sampling.factor, *model.network, o);
   const Prepared p = on_one_thread([&] { return prepare(observation, model); });
-  out.transform = p.transform;
-  const Data data{(observation.lr - p.transform.m) / p.transform.a, observation.noise / p.transform.a,
-                  missing.logical_not().to(at::kDouble),
-                  sky::Degradation(out.layout.height, out.layout.width, sampling.difference_sigma(), sampling.factor)};
+  const metrics::Transform& transform = p.transform;
+  Ensemble e{.sampling = sampling,
+             .one = o.sampler.name == "mean",
+             .layout = layout,
+             .transform = transform,
+             .base = p.base,
+             .q = (observation.lr - transform.m) / transform.a,
+             .noise = observation.noise / transform.a,
+             .weight = missing.logical_not().to(at::kDouble),
+             .degrade = {layout.height, layout.width, sampling.difference_sigma(), sampling.factor},
+             .members = {},
+             .average = {}};
+  const bool block = observation.block_mode();
+  const Shares shares = plan_shares(ranks.size(), layout, *model.network, o);
+  const bool holds = shares.holds(ranks.rank());
+  const std::int64_t first = holds ? shares.first_member(shares.team_of(ranks.rank())) : 0,
+                     count = holds ? shares.members_of(shares.team_of(ranks.rank())) : 0;
 
-  const bool one = o.sampler.name == "mean", block = observation.block_mode();
   // A map without contrast has no scale to add detail at.
   const bool flat = observation.lr.max().item<double>() == observation.lr.min().item<double>();
-  at::Tensor t = flat ? at::zeros({one ? 1 : o.members, out.layout.height, out.layout.width}, at::kDouble)
-                      : sample_within_memory(p, model, o, out.layout);
-  const auto [low, high] = bounds(data.q, sampling.factor);
-  const auto bounded = [&](const at::Tensor& x) { return at::minimum(at::maximum(x, low), high); };
+  at::Tensor t = flat ? at::zeros({count, layout.height, layout.width}, at::kDouble)
+                      : sample_members(p, model, o, layout, shares, ranks);
+  const auto [low, high] = bounds(e.q, sampling.factor);
+  const auto bounded = [low = low, high = high](const at::Tensor& x) { return at::minimum(at::maximum(x, low), high); };
   t = bounded(t);
+  at::Tensor estimate;
+  if (!e.one && !flat) estimate = estimate_mean(p, model, o, layout, shares, ranks);
+  e.layout = layout;
   BeamSolve solve;
   if (!block) {
-    solve.noise = data.noise;
-    solve.weight = data.weight;
+    solve.noise = e.noise;
+    solve.weight = e.weight;
     solve.low = low;
     solve.high = high;
-    solve.sigma = on_one_thread([&] { return correction_sigma(t, p); });
+    if (shares.members > 1) gather(t, e.members, shares, ranks);
+    // Of the ensemble: the lead's to compute, so that its sums have one order.
+    solve.sigma = ranks.is_lead() ? on_one_thread([&] { return correction_sigma(shares.members > 1 ? e.members : t, p); })
+                                  : at::empty({layout.height, layout.width}, at::kDouble);
+    if (o.consistency && !e.one && shares.members > 1) {
+      ranks.meet();
+      ranks.from_lead(solve.sigma);
+    }
   }
-  if (o.consistency && !one) {
+  if (o.consistency && !e.one && count > 0) {
     if (block) {
       const at::Device where =
           model.device->capabilities().float64 ? model.device->torch_device() : at::Device(at::kCPU);
-      t = kernels::project_blocks(t.to(where), data.q.to(where), sampling.factor).cpu();
+      t = kernels::project_blocks(t.to(where), e.q.to(where), sampling.factor).cpu();
     } else {
-      make_consistent(t, data, solve, o);
+      make_consistent(t, first, e, solve, o);
     }
   }
-  at::Tensor average = t.mean(0);
-  if (!one && !flat) {
-    EnhanceOptions evaluation = o;
-    evaluation.sampler.name = "mean";
-    evaluation.progress = nullptr;
-    const auto n = static_cast<double>(t.size(0));
-    average = (n * average + kEvaluationIsWorth * bounded(sample_within_memory(p, model, evaluation, out.layout)[0])) /
-              (n + kEvaluationIsWorth);
+  gather(t, e.members, shares, ranks);
+  if (!ranks.is_lead()) return e;
+  e.average = e.members.mean(0);
+  if (estimate.defined()) {
+    const auto n = static_cast<double>(shares.members);
+    e.average = (n * e.average + kEvaluationIsWorth * bounded(estimate)) / (n + kEvaluationIsWorth);
   }
   if (o.consistency && block) {
-    average = kernels::project_blocks(average, data.q, sampling.factor);
+    e.average = kernels::project_blocks(e.average, e.q, sampling.factor);
   } else if (o.consistency) {
     solve.progress = SolveProgress(o.progress);
-    const BeamSolution solved = on_one_thread([&] { return solve_beam(average, data.q, data.degrade, solve); });
-    average = solved.t;
-    out.degraded = p.transform.m + p.transform.a * solved.degraded;
+    const BeamSolution solved = on_one_thread([&] { return solve_beam(e.average, e.q, e.degrade, solve); });
+    e.average = solved.t;
+    e.degraded = solved.degraded;
   }
-  out.mean = p.transform.inverse(average);
+  return e;
+}
+
+Enhanced describe(const Ensemble& e) {
+  const c10::NoGradGuard no_grad;
+  const at::Tensor& t = e.members;
+  Enhanced out;
+  out.layout = e.layout;
+  out.transform = e.transform;
+  out.mean = e.transform.inverse(e.average);
   if (!out.mean.isfinite().all().item<bool>())
     throw Error(ExitCode::bad_data, "The map's values span more than can be computed with: some results are not finite",
                 "divide the map by a constant, or set absurd pixels to NaN");
-  if (!out.degraded.defined()) out.degraded = data.degrade.apply(out.mean);
+  out.degraded = e.degraded.defined() ? e.transform.m + e.transform.a * e.degraded : e.degrade.apply(out.mean);
   const auto chi2 = [&](const at::Tensor& map) {
-    return on_one_thread([&] { return chi_square(map, data.q, data.degrade, data.noise, data.weight); });
+    return on_one_thread([&] { return chi_square(map, e.q, e.degrade, e.noise, e.weight); });
   };
-  if (!block) out.chi2 = chi2(average);
-  if (one) return out;
+  const bool block = e.sampling.beam_in <= 0;
+  if (!block) out.chi2 = chi2(e.average);
+  if (e.one) return out;
   if (!block) {
     double sum = 0;
     for (std::int64_t i = 0; i < t.size(0); ++i) sum += chi2(t[i]);
     out.member_chi2 = sum / static_cast<double>(t.size(0));
   }
   if (t.size(0) > 1) {
-    const sky::Degradation smooth(out.layout.height, out.layout.width, static_cast<double>(sampling.factor), 1);
-    const at::Tensor spread = smooth.apply(t.var(0)), added = smooth.apply((t - p.base).square().mean(0));
+    const sky::Degradation smooth(out.layout.height, out.layout.width, static_cast<double>(e.sampling.factor), 1);
+    const at::Tensor spread = smooth.apply(t.var(0)), added = smooth.apply((t - e.base).square().mean(0));
     out.prior = (spread / added.clamp_min(1e-300)).clamp(0, 1);
   }
-  out.members = p.transform.inverse(t);
+  out.members = e.transform.inverse(t);
   if (t.size(0) > 1) out.std = out.members.std(0);
   return out;
+}
+
+Enhanced enhance_map(const Observation& observation, const at::Tensor& missing, Model& model,
+                     const EnhanceOptions& options) {
+  Ranks alone;
+  return describe(draw_ensemble(observation, missing, model, options, alone));
 }
 
 }  // namespace cirrus::enhance

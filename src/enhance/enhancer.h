@@ -9,8 +9,14 @@
 #include "diffusion/tiling.h"
 #include "enhance/model.h"
 #include "enhance/observation.h"
+#include "enhance/ranks.h"
+#include "enhance/shares.h"
+#include "sky/degrade.h"
 
 namespace cirrus::enhance {
+
+/// Output pixels: smaller tiles at half overlap would differ from the whole map by more than the stated bound.
+inline constexpr std::int64_t kLeastTile = 128;
 
 struct EnhanceOptions {
   diffusion::SamplerOptions sampler;
@@ -41,6 +47,12 @@ struct Layout {
 Layout plan_layout(std::int64_t lr_height, std::int64_t lr_width, std::int64_t factor,
                    const diffusion::Denoiser& network, const EnhanceOptions& options);
 
+/// How the ranks share a map with this layout.
+Shares plan_shares(int ranks, const Layout& layout, const diffusion::Denoiser& network, const EnhanceOptions& options);
+/// What the rank with the most to do has of layout and members: for predictions of time.
+std::pair<Layout, EnhanceOptions> largest_share(const Shares& shares, const Layout& layout,
+                                                const EnhanceOptions& options);
+
 /// What the agreement with the data takes in beam mode, as network evaluations of one member; 0 otherwise.
 std::int64_t solve_evaluations(const EnhanceOptions& options, const Sampling& sampling);
 
@@ -49,6 +61,27 @@ double work_pixels(const Layout& layout, const EnhanceOptions& options, const Sa
 
 /// Bytes the state, the members, the network's activations and the beam solves take at their peak; an estimate.
 double peak_memory_bytes(const Layout& layout, const EnhanceOptions& options, const Sampling& sampling);
+
+/// An ensemble in the transform T, drawn and made to agree with the data. On ranks other than the lead, no maps.
+struct Ensemble {
+  Sampling sampling;
+  bool one = false;  ///< the sampler "mean"
+  Layout layout;
+  metrics::Transform transform;
+  at::Tensor base;               ///< T(U)
+  at::Tensor q;                  ///< (y - m)/a, [h, w]
+  double noise = 0;              ///< sigma / a
+  at::Tensor weight;             ///< [h, w], 1 where there are data
+  sky::Degradation degrade;
+  at::Tensor members;            ///< [N, H, W]
+  at::Tensor average;            ///< [H, W]
+  at::Tensor degraded{};         ///< q of the average, [h, w]: what the solve found (beam mode)
+};
+
+/// missing: [h, w] bool, pixels of the observation that were filled: they do not constrain anything. All ranks call it,
+/// with the same arguments but for progress, which tells this rank's evaluations.
+Ensemble draw_ensemble(const Observation& observation, const at::Tensor& missing, Model& model,
+                       const EnhanceOptions& options, Ranks& ranks);
 
 /// All maps float64, in the observation's unit; [H, W] unless stated.
 struct Enhanced {
@@ -64,7 +97,10 @@ struct Enhanced {
   Layout layout;
 };
 
-/// missing: [h, w] bool, pixels of the observation that were filled: they do not constrain anything.
+/// The maps of an ensemble and what they are worth: the lead's part. Throws Error(bad_data) where they are not finite.
+Enhanced describe(const Ensemble& ensemble);
+
+/// Both, in one process.
 Enhanced enhance_map(const Observation& observation, const at::Tensor& missing, Model& model,
                      const EnhanceOptions& options);
 

@@ -105,9 +105,11 @@ Prepared prepare(const Observation& observation, const Model& model) {
   return model.kind == "sr3" ? prepare_image(observation) : prepare(observation, model.scale);
 }
 
+std::map<std::string, std::string> metadata_of(const nlohmann::json& card) { return {{"cirrus", card.dump()}}; }
+
 void save_model(const fs::path& path, const std::vector<std::pair<std::string, at::Tensor>>& weights,
                 const nlohmann::json& card) {
-  dist::save_tensors(path, weights, {{"cirrus", card.dump()}}, true);
+  dist::save_tensors(path, weights, metadata_of(card), true);
 }
 
 nlohmann::json read_card(const fs::path& path) { return card_of(read_safetensors_header(path).metadata, path); }

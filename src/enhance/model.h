@@ -43,6 +43,9 @@ nlohmann::json model_card(const std::string& kind, const nlohmann::json& network
                           const nlohmann::json& transform, const nlohmann::json& training,
                           const nlohmann::json& ranges);
 
+/// As a model's file holds it.
+std::map<std::string, std::string> metadata_of(const nlohmann::json& card);
+
 void save_model(const std::filesystem::path& path, const std::vector<std::pair<std::string, at::Tensor>>& weights,
                 const nlohmann::json& card);
 

@@ -35,12 +35,6 @@ PatchTask::PatchTask(const PatchOptions& options, device::Device& device, std::u
   for (const diffusion::NamedTensor& p : network_->parameters()) p.tensor.requires_grad_(true);
 }
 
-std::vector<std::pair<std::string, at::Tensor>> PatchTask::parameters() {
-  std::vector<std::pair<std::string, at::Tensor>> out;
-  for (const diffusion::NamedTensor& p : network_->parameters()) out.emplace_back(p.name, p.tensor);
-  return out;
-}
-
 void PatchTask::begin_step(std::int64_t step) {
   if (!pool_) pool_ = std::make_unique<FieldPool>(field_maker(), options_.pool, step);
   pool_->advance_to(step);
@@ -115,8 +109,7 @@ std::string PatchTask::fingerprint() const {
   return all.dump();
 }
 
-void PatchTask::save_model(const std::string& path, const std::vector<at::Tensor>& averaged, std::int64_t step,
-                           std::int64_t samples) {
+std::map<std::string, std::string> PatchTask::model_metadata(std::int64_t step, std::int64_t samples) {
   nlohmann::json training = description();
   training["steps"] = step;
   training["samples"] = samples;
@@ -124,10 +117,7 @@ void PatchTask::save_model(const std::string& path, const std::vector<at::Tensor
   const nlohmann::json ranges{
       {"beams", {{"output_pixels", f.usual_beam}, {"output_range", f.beam_out}, {"input_range_lr_pixels", f.beam_in}}},
       {"noise", {{"snr", f.snr}}}};
-  std::vector<std::pair<std::string, at::Tensor>> weights;
-  const auto names = network_->parameters();
-  for (std::size_t i = 0; i < names.size(); ++i) weights.emplace_back(names[i].name, averaged[i]);
-  enhance::save_model(path, weights, model_card(kind(), network_config(), f.factor, transform(), training, ranges));
+  return metadata_of(model_card(kind(), network_config(), f.factor, transform(), training, ranges));
 }
 
 }  // namespace cirrus::enhance

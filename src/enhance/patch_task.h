@@ -20,13 +20,14 @@ struct PatchOptions {
 
 class PatchTask : public train::Task {
 public:
-  std::vector<std::pair<std::string, at::Tensor>> parameters() override;
+  std::vector<dist::Unit> units() override { return network_->units(); }
+  void run_units_on(dist::UnitRunner* runner) override { network_->run_units_on(runner); }
+  std::vector<std::string> unit_rows() override { return network_->unit_rows(); }
   void begin_step(std::int64_t step) override;
   void load(std::int64_t step, std::int64_t first, std::int64_t count, std::int64_t batch) override;
   at::Tensor loss(std::int64_t begin, std::int64_t count) override;
-  void after_update() override { network_->after_update(); }
-  void save_model(const std::string& path, const std::vector<at::Tensor>& averaged, std::int64_t step,
-                  std::int64_t samples) override;
+  void after_update() override { network_->weights_changed(); }
+  std::map<std::string, std::string> model_metadata(std::int64_t step, std::int64_t samples) override;
   std::string fingerprint() const override;
 
 protected:

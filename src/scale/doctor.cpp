@@ -121,7 +121,7 @@ Step train_step(diffusion::Denoiser& network, device::Device& device, at::Scalar
       network.loss(x0.to(there), noise.to(there), sigma.to(there), {maps.to(there), scalars.to(there)});
   torch::autograd::backward({optimizer.scaled(loss)}, {});
   device.end_step();
-  const at::Tensor norm = optimizer.step();
+  const at::Tensor norm = optimizer.step(train::take_gradients(parameters));
   device.end_step();
   Step s{loss.item<double>(), norm.item<double>(), {}};
   for (std::size_t i = 0; i < parameters.size(); ++i) s.changes.push_back(parameters[i].detach().cpu() - before[i]);

@@ -14,9 +14,11 @@ LossScale::LossScale(const at::Device& device)
       growth_(at::zeros({1}, at::TensorOptions(device).dtype(at::kInt))),
       overflow_(at::zeros({1}, at::TensorOptions(device).dtype(at::kFloat))) {}
 
-at::Tensor LossScale::unscale(std::vector<at::Tensor>& gradients) {
+at::Tensor LossScale::unscale(std::vector<at::Tensor>& gradients,
+                              const std::function<void(const at::Tensor&)>& largest) {
   overflow_.zero_();
   at::_amp_foreach_non_finite_check_and_unscale_(gradients, overflow_, scale_.reciprocal());
+  if (largest) largest(overflow_);
   at::_amp_update_scale_(scale_, growth_, overflow_, kGrowth, kBackoff, kGrowthInterval);
   return overflow_;
 }

@@ -1,10 +1,10 @@
-// Adam with global-norm clipping and an exponential moving average of the weights; learning-rate schedule. All state is
-// float32. Sources: Kingma and Ba 2015; power-function average: Karras et al. 2024 (arXiv 2312.02696), Eq. 127.
+// Adam with global-norm clipping and an exponential moving average of the weights; learning-rate schedule. Sources: Kingma and Ba 2015; power-function average: Karras et al. 2024 (arXiv 2312.02696), Eq. 127.
 #pragma once
 
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -29,22 +29,26 @@ struct OptimizerOptions {
 /// Learning rate of a step (0-based) of `steps`.
 double learning_rate(const OptimizerOptions& options, std::int64_t step, std::int64_t steps);
 
+/// How ranks that update different weights combine what each knows of its own, in place.
+struct Combine {
+  std::function<void(const at::Tensor&)> sum, largest;
+};
+
 /// A step is schedule(), backward passes of scaled() losses, step(), average(). All but schedule() only queue work on
-/// the device, so that they can be recorded.
+/// the device, so that they can be recorded. State is of the weights' type.
 class Optimizer {
 public:
-  /// `compute`: type of the activations; float16 has its losses scaled.
-  Optimizer(const OptimizerOptions& options, std::vector<at::Tensor> parameters, device::Device& device,
+  /// `weights`: what is updated, in place. `compute`: type of the activations; float16 has its losses scaled.
+  Optimizer(const OptimizerOptions& options, const std::vector<at::Tensor>& weights, device::Device& device,
             at::ScalarType compute = at::kFloat);
   /// Copies to the device what changes from step to step.
   void schedule(double rate);
   /// What backward() is called on.
   at::Tensor scaled(const at::Tensor& loss) const { return loss_scale_ ? loss_scale_->scaled(loss) : loss; }
-  /// One update from the parameters' gradients, then clears them. Returns the gradient's norm before clipping (on the
-  /// device); of a step that was left out because float16 overflowed, that of the step before.
-  at::Tensor step();
-  /// Clears the parameters' gradients.
-  void forget_gradients();
+  /// One update; may change the gradients. `combine`: where ranks update different weights. Returns the global norm of
+  /// the gradient before clipping (on the device); of a step that was left out because float16 overflowed, that of the
+  /// step before.
+  at::Tensor step(std::vector<at::Tensor> gradients, const Combine* combine = nullptr);
   /// Updates the average; call after the task's own after_update().
   void average();
 
@@ -60,11 +64,11 @@ public:
   void set_updates(std::int64_t updates, double adam_steps);
 
 private:
-  void update(std::vector<at::Tensor>& weights, std::vector<at::Tensor>& gradients, const at::Tensor& overflow);
+  void update(std::vector<at::Tensor>& gradients, const at::Tensor& overflow);
 
   OptimizerOptions options_;
   device::Device& device_;
-  std::vector<at::Tensor> parameters_, first_, second_, averaged_;
+  std::vector<at::Tensor> weights_, first_, second_, averaged_;
   at::Tensor step_;                ///< what Adam counts
   std::vector<at::Tensor> steps_;  ///< the same, once for each parameter
   at::Tensor scalars_;  ///< float32 on the device: rate, the average's share, the bias corrections of both moments
@@ -72,5 +76,8 @@ private:
   std::optional<LossScale> loss_scale_;
   std::int64_t updates_ = 0;
 };
+
+/// The gradients of leaves, zero where there are none; the leaves are left without.
+std::vector<at::Tensor> take_gradients(const std::vector<at::Tensor>& leaves);
 
 }  // namespace cirrus::train

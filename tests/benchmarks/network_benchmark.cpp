@@ -74,7 +74,7 @@ public:
       width_ = c.widths[c.widths.size() / 2];
       network_ = std::make_unique<diffusion::EdmNetwork>(c, 0, at::kCPU, dtype_);
     }
-    std::vector<at::Tensor> parameters;
+    std::vector<at::Tensor>& parameters = parameters_;
     for (const diffusion::NamedTensor& p : network_->parameters()) {
       p.tensor.copy_(model_.get(p.name, p.tensor.sizes()));
       parameters.push_back(p.tensor.requires_grad_(true));
@@ -105,7 +105,7 @@ public:
       optimizer_->schedule(sr3() ? 1e-4 : kLearningRate);
       const at::Tensor l = network_->loss(batch_.at("x0"), batch_.at("noise"), batch_.at("sigma"), conditions());
       torch::autograd::backward({l}, {});
-      optimizer_->step();
+      optimizer_->step(train::take_gradients(parameters_));
       update();
       optimizer_->average();
       loss = l.item<double>();
@@ -162,6 +162,7 @@ private:
   }
 
   dist::TensorFile model_;
+  std::vector<at::Tensor> parameters_;
   nlohmann::json card_;
   std::int64_t width_ = 64;
   bool prepared_ = false;  ///< the network, for sampling

@@ -89,6 +89,13 @@ inline Outcome run(const std::string& program, const std::vector<std::string>& w
   return outcome;
 }
 
+/// The launcher of MPI programs, an absolute path; skips nothing: it comes with the MPI that Cirrus is built with.
+inline std::string mpiexec() {
+  for (const char* path : {"/usr/bin/mpiexec.mpich", "/usr/bin/mpiexec.hydra", "/usr/bin/mpiexec"})
+    if (std::filesystem::exists(path)) return path;
+  return "/usr/bin/mpiexec";
+}
+
 inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 /// A file of the test data ($CIRRUS_TEST_DATA), or "" (and a printed sentence) where they are not.

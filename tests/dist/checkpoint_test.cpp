@@ -21,15 +21,25 @@ dist::Checkpoint checkpoint(std::int64_t step) {
   c.step = step;
   c.samples = 16 * step;
   c.config_sha256 = "abc";
-  c.tensors = {{"model.w", at::arange(6, at::kFloat).view({2, 3}) + static_cast<double>(step)},
-               {"ema.w", at::full({4}, step, at::kDouble)},
-               {"count", at::scalar_tensor(step, at::kLong)}};
   c.state = {{"note", "kept"}};
   return c;
 }
 
-fs::path save(const fs::path& dir, std::int64_t step, int keep = 9) {
-  return dist::save_checkpoint(dir, checkpoint(step), kAlone, keep);
+dist::NamedTensors tensors(std::int64_t step) {
+  return {{"model.w", at::arange(6, at::kFloat).view({2, 3}) + static_cast<double>(step)},
+          {"ema.w", at::full({4}, step, at::kDouble)},
+          {"count", at::scalar_tensor(step, at::kLong)}};
+}
+
+fs::path save(const fs::path& dir, std::int64_t step, int keep = 9, bool in_background = false) {
+  std::vector<dist::Slice> slices;
+  for (const auto& [name, tensor] : tensors(step)) slices.push_back(dist::whole_slice(name, tensor));
+  dist::CheckpointWriter writer(dir, kAlone, keep);
+  writer.save(checkpoint(step), slices, in_background);
+  writer.finish();
+  char name[32];
+  std::snprintf(name, sizeof name, "step-%08lld", static_cast<long long>(step));
+  return dir / name;
 }
 
 std::vector<std::string> names(const fs::path& dir) {
@@ -41,9 +51,9 @@ std::vector<std::string> names(const fs::path& dir) {
 
 /// The step that is found under dir and the warnings it took.
 std::pair<std::int64_t, std::string> newest(const fs::path& dir) {
-  std::optional<dist::Checkpoint> found;
-  const std::string warnings = printed(2, [&] { found = dist::load_newest_checkpoint(dir); });
-  return {found ? found->step : -1, warnings};
+  std::optional<dist::CheckpointReader> found;
+  const std::string warnings = printed(2, [&] { found = dist::find_checkpoint(dir, kAlone); });
+  return {found ? found->checkpoint().step : -1, warnings};
 }
 
 void replace(const fs::path& file, const std::string& from, const std::string& to) {
@@ -58,22 +68,23 @@ void replace(const fs::path& file, const std::string& from, const std::string& t
 BOOST_AUTO_TEST_SUITE(checkpoints)
 
 BOOST_AUTO_TEST_CASE(a_checkpoint_comes_back_bit_for_bit) {
+  for (const bool in_background : {false, true}) {
   const ScratchFolder folder;
-  const dist::Checkpoint saved = checkpoint(12);
-  const fs::path path = save(folder.path(), 12);
-  BOOST_TEST(path.filename().string() == "step-00000012");
-  const dist::Checkpoint c = *dist::load_newest_checkpoint(folder.path());
+  save(folder.path(), 12, 9, in_background);
+  const dist::CheckpointReader reader = *dist::find_checkpoint(folder.path(), kAlone);
+  BOOST_TEST(reader.folder().filename().string() == "step-00000012");
+  const dist::Checkpoint& c = reader.checkpoint();
   BOOST_TEST(c.step == 12);
   BOOST_TEST(c.samples == 192);
   BOOST_TEST(c.config_sha256 == "abc");
   BOOST_TEST(c.strategy == "none");
   BOOST_TEST(c.state.at("note") == "kept");
-  const dist::TensorFile found{c.tensors, {}, ""};
-  for (const auto& [name, tensor] : saved.tensors) {
-    BOOST_TEST(at::equal(found.get(name, tensor.sizes()), tensor), name);
-    BOOST_TEST((found.get(name, tensor.sizes()).scalar_type() == tensor.scalar_type()));
+  for (const auto& [name, tensor] : tensors(12)) {
+    BOOST_TEST(at::equal(reader.read(name), tensor), name);
+    BOOST_TEST((reader.read(name).scalar_type() == tensor.scalar_type()));
   }
-  BOOST_TEST(c.tensors.size() == saved.tensors.size());
+  BOOST_TEST(reader.names().size() == 3u);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(only_the_newest_are_kept) {
@@ -104,8 +115,8 @@ BOOST_AUTO_TEST_CASE(what_is_no_checkpoint_is_left_alone) {
 
 BOOST_AUTO_TEST_CASE(an_empty_or_absent_folder_holds_none) {
   const ScratchFolder folder;
-  BOOST_TEST((dist::load_newest_checkpoint(folder.path()) == std::nullopt));
-  BOOST_TEST((dist::load_newest_checkpoint(folder / "absent") == std::nullopt));
+  BOOST_TEST(!dist::find_checkpoint(folder.path(), kAlone));
+  BOOST_TEST(!dist::find_checkpoint(folder / "absent", kAlone));
 }
 
 BOOST_AUTO_TEST_CASE(torn_checkpoints_are_skipped_with_a_warning_that_names_them) {

@@ -61,19 +61,17 @@ public:
     samples_ = at::arange(batch).to(device);
     for (const diffusion::NamedTensor& p : network_->parameters()) p.tensor.requires_grad_(true);
   }
-  std::vector<std::pair<std::string, at::Tensor>> parameters() override {
-    std::vector<std::pair<std::string, at::Tensor>> out;
-    for (const diffusion::NamedTensor& p : network_->parameters()) out.emplace_back(p.name, p.tensor);
-    return out;
-  }
+  std::vector<dist::Unit> units() override { return network_->units(); }
+  void run_units_on(dist::UnitRunner* runner) override { network_->run_units_on(runner); }
+  std::vector<std::string> unit_rows() override { return network_->unit_rows(); }
   void begin_step(std::int64_t) override {}
   void load(std::int64_t, std::int64_t, std::int64_t, std::int64_t) override {}
   at::Tensor loss(std::int64_t begin, std::int64_t count) override {
     const auto part = [&](const at::Tensor& x) { return x.narrow(0, begin, count); };
     return network_->loss(part(x0_), part(noise_), part(sigma_), {part(maps_), part(scalars_), part(samples_)});
   }
-  void after_update() override { network_->after_update(); }
-  void save_model(const std::string&, const std::vector<at::Tensor>&, std::int64_t, std::int64_t) override {}
+  void after_update() override { network_->weights_changed(); }
+  std::map<std::string, std::string> model_metadata(std::int64_t, std::int64_t) override { return {}; }
   std::string fingerprint() const override { return "fixed batch"; }
 
 private:

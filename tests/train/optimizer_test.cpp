@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(steps_equal_adam_with_decoupled_decay_and_clipping) {
         ta.step(ga.to(at::kDouble) * scale, rate, o);
         tb.step(gb.to(at::kDouble) * scale, rate, o);
         optimizer.schedule(rate);
-        BOOST_TEST(optimizer.step().item<double>() == norm, boost::test_tools::tolerance(1e-5));  // before clipping
+        BOOST_TEST(optimizer.step(train::take_gradients({a, b})).item<double>() == norm, boost::test_tools::tolerance(1e-5));  // before clipping
         BOOST_TEST(!a.grad().defined());
       }
       // 60 steps of about 0.02 in float32: roundings of 1e-7 each.
@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(a_parameter_without_gradient_stays_and_counts_as_zero) {
   Optimizer optimizer({}, {a, b}, device::cpu());
   a.mutable_grad() = at::full({3}, 2.f);
   optimizer.schedule(0.01);
-  BOOST_TEST(optimizer.step().item<double>() == std::sqrt(12.0), boost::test_tools::tolerance(1e-6));
+  BOOST_TEST(optimizer.step(train::take_gradients({a, b})).item<double>() == std::sqrt(12.0), boost::test_tools::tolerance(1e-6));
   BOOST_TEST(at::equal(b.detach(), before));
 }
 
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(the_average_equals_its_closed_form) {
   for (int t = 1; t <= n; ++t) {
     w.mutable_grad() = normals({3}, static_cast<std::uint64_t>(t));
     optimizer.schedule(0.05);
-    optimizer.step();
+    optimizer.step(train::take_gradients({w}));
     optimizer.average();
     history.push_back(w.detach().to(at::kDouble).clone());
   }
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(restored_moments_go_on_bit_for_bit) {
     }
     gradient(w, k);
     straight.schedule(0.01);
-    straight.step();
+    straight.step(train::take_gradients({w}));
     straight.average();
   }
   const at::Tensor v = kept.clone().requires_grad_(true);
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(restored_moments_go_on_bit_for_bit) {
   for (int k = 6; k < 10; ++k) {
     gradient(v, k);
     resumed.schedule(0.01);
-    resumed.step();
+    resumed.step(train::take_gradients({v}));
     resumed.average();
   }
   BOOST_TEST(at::equal(v.detach(), w.detach()));

@@ -18,9 +18,7 @@ class QuadraticTask : public train::Task {
 public:
   QuadraticTask() : position_(at::zeros({2, 3}).requires_grad_(true)), gain_(at::ones({1}).requires_grad_(true)) {}
 
-  std::vector<std::pair<std::string, at::Tensor>> parameters() override {
-    return {{"position", position_}, {"gain", gain_}};
-  }
+  std::vector<dist::Unit> units() override { return {{"root", {{"position", position_}, {"gain", gain_}}}}; }
   void begin_step(std::int64_t step) override {
     begun.push_back(step);
     if (at_begin) at_begin(step);
@@ -46,10 +44,8 @@ public:
     return total / static_cast<double>(count);
   }
   void after_update() override { ++updates; }
-  void save_model(const std::string& path, const std::vector<at::Tensor>& averaged, std::int64_t step,
-                  std::int64_t samples) override {
-    dist::save_tensors(path, {{"position", averaged[0]}, {"gain", averaged[1]}},
-                       {{"step", std::to_string(step)}, {"samples", std::to_string(samples)}}, true);
+  std::map<std::string, std::string> model_metadata(std::int64_t step, std::int64_t samples) override {
+    return {{"step", std::to_string(step)}, {"samples", std::to_string(samples)}};
   }
   std::string fingerprint() const override { return kind; }
 

@@ -30,6 +30,19 @@ std::string name_of(int card) {
   return cudaGetDeviceProperties(&properties, card) == cudaSuccess ? properties.name : "GPU " + std::to_string(card);
 }
 
+/// "GPU-4b2f5c1e-...", as nvidia-smi -L spells it; "" if the card does not say.
+std::string uuid_of(int card) {
+  cudaDeviceProp properties{};
+  if (cudaGetDeviceProperties(&properties, card) != cudaSuccess) return "";
+  std::string text = "GPU-";
+  for (std::size_t i = 0; i < sizeof properties.uuid.bytes; ++i) {
+    char digits[3];
+    std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned>(static_cast<unsigned char>(properties.uuid.bytes[i])));
+    text += (i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "") + std::string(digits);
+  }
+  return text;
+}
+
 /// float32 means float32 unless the user asks for TensorFloat-32, whose products have 10 bits of mantissa.
 bool tf32_wanted() {
   const char* value = std::getenv("CIRRUS_TF32");
@@ -119,6 +132,7 @@ public:
   std::unique_ptr<Graph> capture(const std::function<void()>& work) override { return record_graph(work); }
   at::TensorOptions host_options() const override { return at::TensorOptions(at::kCPU).pinned_memory(true); }
 
+  std::string identity() const override { return uuid_of(card_); }
   std::vector<std::pair<std::string, std::string>> versions() const override {
     int driver = 0, runtime = 0;
     C10_CUDA_CHECK(cudaDriverGetVersion(&driver));

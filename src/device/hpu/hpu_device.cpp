@@ -89,6 +89,11 @@ public:
                                                    : cache);
     return out;
   }
+  /// Which card "any free one" was is not known; but no two processes get the same.
+  std::string identity() const override {
+    const std::string module = variable("HLS_MODULE_ID");
+    return module.empty() ? "" : "module " + module;
+  }
   bool adamw(const AdamWUpdate& update) override { return fused_adamw(update); }
 
 private:
@@ -130,6 +135,13 @@ public:
 
 }  // namespace
 }  // namespace cirrus::device::hpu
+
+/// For the collectives: the folder habana_frameworks/torch of the plug-in, "" where there is none.
+extern "C" const char* cirrus_hpu_package() {
+  cirrus::device::hpu::Problem problem;
+  static const auto plugin = cirrus::device::hpu::find_plugin(problem);
+  return plugin ? plugin->package.c_str() : "";
+}
 
 extern "C" cirrus::device::Backend* cirrus_device_backend(int abi) {
   static cirrus::device::hpu::HpuBackend backend;

@@ -1,0 +1,376 @@
+// Collectives over MPI, in place on host memory. A rank that waits for others sleeps: before a large collective all
+// meet in a barrier that is asked after now and then, so that only data that really move occupy a core. Element types
+// that MPI has not (float16, bfloat16) have operators of their own.
+#include "dist/mpi_backend.h"
+
+#ifdef CIRRUS_HAVE_MPI
+#include <mpi.h>
+#include <sched.h>
+#include <time.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "base/errors.h"
+#include "dist/host_backend.h"
+
+namespace cirrus::dist {
+namespace {
+
+constexpr std::int64_t kSmall = 32 << 10;        // bytes that travel without a barrier before
+constexpr std::int64_t kChunk = std::int64_t{1} << 28;  // elements in one call: MPI-3 counts in int
+constexpr long kShortestSleep = 10'000, kLongestSleep = 300'000;  // nanoseconds between looks at a request
+constexpr int kLooks = 50;                       // before the first sleep
+
+void check(int result, const char* what) {
+  if (result == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(result, text, &length);
+  throw Error(ExitCode::unavailable, std::string(what) + " failed: " + std::string(text, static_cast<std::size_t>(length)),
+              "see what the other ranks say; check the network between the hosts");
+}
+
+/// Waits without occupying the core that another rank may need in order to come.
+void wait_politely(MPI_Request* requests, int count, const char* what) {
+  long sleep = kShortestSleep;
+  for (int look = 0;; ++look) {
+    int done = 0;
+    check(MPI_Testall(count, requests, &done, MPI_STATUSES_IGNORE), what);
+    if (done != 0) return;
+    if (look < kLooks) {
+      sched_yield();
+      continue;
+    }
+    const timespec pause{0, sleep};
+    nanosleep(&pause, nullptr);
+    sleep = std::min(2 * sleep, kLongestSleep);
+  }
+}
+
+struct Sum {
+  float operator()(float a, float b) const { return a + b; }
+};
+struct Product {
+  float operator()(float a, float b) const { return a * b; }
+};
+struct Least {
+  float operator()(float a, float b) const { return b < a || std::isnan(b) ? b : a; }
+};
+struct Largest {
+  float operator()(float a, float b) const { return b > a || std::isnan(b) ? b : a; }
+};
+
+template <class T, class F>
+void combine(void* in, void* inout, int* count, MPI_Datatype*) {
+  const T* a = static_cast<const T*>(in);
+  T* b = static_cast<T*>(inout);
+  for (int i = 0; i < *count; ++i) b[i] = static_cast<T>(F()(static_cast<float>(a[i]), static_cast<float>(b[i])));
+}
+
+/// Round to nearest even without branches, which compilers vectorize.
+template <>
+void combine<c10::BFloat16, Sum>(void* in, void* inout, int* count, MPI_Datatype*) {
+  const auto* a = static_cast<const std::uint16_t*>(in);
+  auto* b = static_cast<std::uint16_t*>(inout);
+  for (int i = 0; i < *count; ++i) {
+    const float sum = std::bit_cast<float>(std::uint32_t{a[i]} << 16) + std::bit_cast<float>(std::uint32_t{b[i]} << 16);
+    const auto bits = std::bit_cast<std::uint32_t>(sum);
+    const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    b[i] = static_cast<std::uint16_t>(sum == sum ? rounded : 0x7fc0u);
+  }
+}
+
+template <class T>
+MPI_Op operator_of(HostBackend::Reduce op) {
+  const auto make = [](MPI_User_function* f) {
+    MPI_Op made;
+    MPI_Op_create(f, 1, &made);
+    return made;
+  };
+  using Reduce = HostBackend::Reduce;
+  static const MPI_Op sum = make(combine<T, Sum>), product = make(combine<T, Product>), least = make(combine<T, Least>),
+                      largest = make(combine<T, Largest>);
+  switch (op) {
+    case Reduce::SUM:
+      return sum;
+    case Reduce::PRODUCT:
+      return product;
+    case Reduce::MIN:
+      return least;
+    case Reduce::MAX:
+      return largest;
+    default:
+      return MPI_OP_NULL;
+  }
+}
+
+MPI_Op plain_operator(HostBackend::Reduce op, bool logical) {
+  using Reduce = HostBackend::Reduce;
+  switch (op) {
+    case Reduce::SUM:
+      return logical ? MPI_LOR : MPI_SUM;
+    case Reduce::PRODUCT:
+      return logical ? MPI_LAND : MPI_PROD;
+    case Reduce::MIN:
+      return logical ? MPI_LAND : MPI_MIN;
+    case Reduce::MAX:
+      return logical ? MPI_LOR : MPI_MAX;
+    case Reduce::BAND:
+      return logical ? MPI_LAND : MPI_BAND;
+    case Reduce::BOR:
+      return logical ? MPI_LOR : MPI_BOR;
+    case Reduce::BXOR:
+      return logical ? MPI_LXOR : MPI_BXOR;
+    default:
+      return MPI_OP_NULL;
+  }
+}
+
+struct Reduction {
+  MPI_Datatype type;
+  MPI_Op op;
+};
+
+Reduction reduction(at::ScalarType type, HostBackend::Reduce op) {
+  Reduction r{MPI_DATATYPE_NULL, plain_operator(op, type == at::kBool)};
+  switch (type) {
+    case at::kDouble:
+      r.type = MPI_DOUBLE;
+      break;
+    case at::kFloat:
+      r.type = MPI_FLOAT;
+      break;
+    case at::kHalf:
+      r = {MPI_UINT16_T, operator_of<c10::Half>(op)};
+      break;
+    case at::kBFloat16:
+      r = {MPI_UINT16_T, operator_of<c10::BFloat16>(op)};
+      break;
+    case at::kLong:
+      r.type = MPI_INT64_T;
+      break;
+    case at::kInt:
+      r.type = MPI_INT32_T;
+      break;
+    case at::kShort:
+      r.type = MPI_INT16_T;
+      break;
+    case at::kChar:
+      r.type = MPI_INT8_T;
+      break;
+    case at::kByte:
+      r.type = MPI_UINT8_T;
+      break;
+    case at::kBool:
+      r.type = MPI_C_BOOL;
+      break;
+    case at::kComplexFloat:
+      r.type = MPI_C_FLOAT_COMPLEX;
+      break;
+    case at::kComplexDouble:
+      r.type = MPI_C_DOUBLE_COMPLEX;
+      break;
+    default:
+      break;
+  }
+  if (r.type == MPI_DATATYPE_NULL || r.op == MPI_OP_NULL)
+    throw Error(ExitCode::internal, std::string("Ranks cannot combine elements of type ") + c10::toString(type) +
+                                        " by this operation");
+  return r;
+}
+
+class MpiBackend : public HostBackend {
+public:
+  MpiBackend(MPI_Comm comm, int rank, int size) : HostBackend(rank, size), comm_(comm) {
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    for (const at::ScalarType type : {at::kHalf, at::kBFloat16}) reduction(type, Reduce::SUM);  // made once, here
+    start();
+  }
+  ~MpiBackend() override { stop(); }  // the communicator lives until MPI ends: freeing it is collective
+  const std::string getBackendName() const override { return "cirrus-mpi"; }
+
+protected:
+  void reduce_all(const HostBuffer& b, Reduce op) override {
+    const Reduction r = reduction(b.type, op);
+    in_chunks(b, [&](void* data, int count) {
+      if (b.bytes() > kSmall)
+        return check(MPI_Allreduce(MPI_IN_PLACE, data, count, r.type, r.op, comm_), "All-reduce");
+      MPI_Request request;
+      check(MPI_Iallreduce(MPI_IN_PLACE, data, count, r.type, r.op, comm_, &request), "All-reduce");
+      wait_politely(&request, 1, "All-reduce");
+    });
+  }
+  void send_to_all(const HostBuffer& b, int root) override {
+    in_chunks({b.data, b.bytes(), at::kByte}, [&](void* data, int count) {
+      if (b.bytes() > kSmall) return check(MPI_Bcast(data, count, MPI_BYTE, root, comm_), "Broadcast");
+      MPI_Request request;
+      check(MPI_Ibcast(data, count, MPI_BYTE, root, comm_, &request), "Broadcast");
+      wait_politely(&request, 1, "Broadcast");
+    });
+  }
+  void gather_to_all(const HostBuffer& out, const HostBuffer& in) override {
+    if (out.bytes() > kSmall) meet();
+    auto* to = static_cast<char*>(out.data);
+    const bool in_place = in.data == to + getRank() * in.bytes();
+    if (out.bytes() <= kChunk) {
+      const int count = static_cast<int>(in.bytes());
+      const void* from = in_place ? MPI_IN_PLACE : in.data;
+      if (out.bytes() > kSmall)
+        return check(MPI_Allgather(from, count, MPI_BYTE, to, count, MPI_BYTE, comm_), "All-gather");
+      MPI_Request request;
+      check(MPI_Iallgather(from, count, MPI_BYTE, to, count, MPI_BYTE, comm_, &request), "All-gather");
+      return wait_politely(&request, 1, "All-gather");
+    }
+    if (!in_place) std::copy_n(static_cast<const char*>(in.data), in.bytes(), to + getRank() * in.bytes());
+    for (int root = 0; root < getSize(); ++root)  // too large for one call: each rank's part in pieces
+      for (std::int64_t at = 0; at < in.bytes(); at += kChunk)
+        check(MPI_Bcast(to + root * in.bytes() + at, static_cast<int>(std::min(kChunk, in.bytes() - at)), MPI_BYTE, root,
+                        comm_),
+              "All-gather");
+  }
+  void reduce_and_scatter(const HostBuffer& out, const HostBuffer& in, Reduce op) override {
+    const Reduction r = reduction(in.type, op);
+    if (in.bytes() > kSmall) meet();
+    if (in.count <= kChunk) {
+      const int count = static_cast<int>(out.count);
+      if (in.bytes() > kSmall)
+        return check(MPI_Reduce_scatter_block(in.data, out.data, count, r.type, r.op, comm_), "Reduce-scatter");
+      MPI_Request request;
+      check(MPI_Ireduce_scatter_block(in.data, out.data, count, r.type, r.op, comm_, &request), "Reduce-scatter");
+      return wait_politely(&request, 1, "Reduce-scatter");
+    }
+    const auto element = static_cast<std::int64_t>(c10::elementSize(in.type));
+    for (int root = 0; root < getSize(); ++root)
+      for (std::int64_t at = 0; at < out.count; at += kChunk)
+        check(MPI_Reduce(static_cast<const char*>(in.data) + (root * out.count + at) * element,
+                         static_cast<char*>(out.data) + at * element, static_cast<int>(std::min(kChunk, out.count - at)),
+                         r.type, r.op, root, comm_),
+              "Reduce-scatter");
+  }
+  void exchange(const HostBuffer& out, const std::vector<std::int64_t>& from, const HostBuffer& in,
+                const std::vector<std::int64_t>& to) override {
+    std::vector<MPI_Request> requests;
+    const auto post = [&](char* data, std::int64_t bytes, int peer, bool receive) {
+      for (std::int64_t at = 0; at < bytes; at += kChunk) {
+        const int count = static_cast<int>(std::min(kChunk, bytes - at));
+        MPI_Request& request = requests.emplace_back();
+        check(receive ? MPI_Irecv(data + at, count, MPI_BYTE, peer, 0, comm_, &request)
+                      : MPI_Isend(data + at, count, MPI_BYTE, peer, 0, comm_, &request),
+              "Exchange");
+      }
+    };
+    char *received = static_cast<char*>(out.data), *sent = static_cast<char*>(in.data);
+    for (int peer = 0; peer < getSize(); received += from[static_cast<std::size_t>(peer++)])
+      post(received, from[static_cast<std::size_t>(peer)], peer, true);
+    for (int peer = 0; peer < getSize(); sent += to[static_cast<std::size_t>(peer++)])
+      post(sent, to[static_cast<std::size_t>(peer)], peer, false);
+    wait_politely(requests.data(), static_cast<int>(requests.size()), "Exchange");
+  }
+  void meet() override {
+    MPI_Request request;
+    check(MPI_Ibarrier(comm_, &request), "Barrier");
+    wait_politely(&request, 1, "Barrier");
+  }
+
+private:
+  /// Calls `work` on pieces that MPI can count. Large ones wait for all ranks before.
+  template <class Work>
+  void in_chunks(const HostBuffer& b, Work&& work) {
+    if (b.bytes() > kSmall) meet();
+    const auto element = static_cast<std::int64_t>(c10::elementSize(b.type));
+    for (std::int64_t at = 0; at < b.count; at += kChunk)
+      work(static_cast<char*>(b.data) + at * element, static_cast<int>(std::min(kChunk, b.count - at)));
+  }
+
+  MPI_Comm comm_;
+};
+
+}  // namespace
+
+c10::intrusive_ptr<c10d::Backend> make_mpi_backend(int color, int rank) {
+  MPI_Comm comm;
+  check(MPI_Comm_split(MPI_COMM_WORLD, color, rank, &comm), "MPI_Comm_split");
+  int own = 0, size = 1;
+  MPI_Comm_rank(comm, &own);
+  MPI_Comm_size(comm, &size);
+  return c10::make_intrusive<MpiBackend>(comm, own, size);
+}
+
+bool has_mpi() { return true; }
+
+std::string mpi_library() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  std::string all(text, static_cast<std::size_t>(length));
+  all = all.substr(0, all.find('\n'));
+  std::replace(all.begin(), all.end(), '\t', ' ');
+  return all;
+}
+
+MpiPlace start_mpi() {
+  int provided = 0;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
+  if (provided < MPI_THREAD_MULTIPLE)
+    throw Error(ExitCode::unavailable, "The MPI library (" + mpi_library() + ") grants no MPI_THREAD_MULTIPLE",
+                "use an MPI that was built with threads, as MPICH is by default");
+  MpiPlace place;
+  MPI_Comm_rank(MPI_COMM_WORLD, &place.rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &place.size);
+  MPI_Comm local;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, place.rank, MPI_INFO_NULL, &local);
+  MPI_Comm_rank(local, &place.local_rank);
+  MPI_Comm_size(local, &place.local_size);
+  MPI_Comm_free(&local);
+  return place;
+}
+
+void finish_mpi() {
+  int initialized = 0, finalized = 0;
+  MPI_Initialized(&initialized);
+  MPI_Finalized(&finalized);
+  if (initialized != 0 && finalized == 0) MPI_Finalize();
+}
+
+void abort_mpi(int code) {
+  int initialized = 0, finalized = 0;
+  MPI_Initialized(&initialized);
+  MPI_Finalized(&finalized);
+  if (initialized != 0 && finalized == 0) MPI_Abort(MPI_COMM_WORLD, code);
+}
+
+std::string mpi_broadcast(const std::string& text) {
+  auto length = static_cast<int>(text.size());
+  MPI_Bcast(&length, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  std::string all = text;
+  all.resize(static_cast<std::size_t>(length));
+  MPI_Bcast(all.data(), length, MPI_BYTE, 0, MPI_COMM_WORLD);
+  return all;
+}
+
+}  // namespace cirrus::dist
+
+#else
+
+#include "base/errors.h"
+
+namespace cirrus::dist {
+
+namespace {
+[[noreturn]] void refuse() {
+  throw Error(ExitCode::unavailable, "This build has no MPI", "configure with -DCIRRUS_MPI=ON, or run one process");
+}
+}  // namespace
+
+bool has_mpi() { return false; }
+std::string mpi_library() { return "none"; }
+MpiPlace start_mpi() { refuse(); }
+void finish_mpi() {}
+void abort_mpi(int) {}
+std::string mpi_broadcast(const std::string&) { refuse(); }
+c10::intrusive_ptr<c10d::Backend> make_mpi_backend(int, int) { refuse(); }
+
+}  // namespace cirrus::dist
+#endif
