@@ -142,6 +142,7 @@ at::Tensor estimate_mean(const Prepared& p, Model& model, const EnhanceOptions& 
                          const Shares& shares, Ranks& ranks) {
   EnhanceOptions evaluation = o;
   evaluation.sampler.name = "mean";
+  evaluation.sampler.churn = 0;
   evaluation.progress = nullptr;
   Shares one = plan_shares(ranks.size(), 1, layout.rows, model.network->receptive_radius(), model.network->alignment(),
                            shares.split);

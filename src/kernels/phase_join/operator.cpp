@@ -75,11 +75,12 @@ at::Tensor phase_weights(const at::Tensor& w, at::ScalarType dtype) {
     taps = it->second;
   }
   const std::int64_t out = w.size(0), in = w.size(1);
-  return w.to(at::kFloat)
+  const at::ScalarType wide = w.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  return w.to(wide)
       .permute({2, 3, 0, 1})  // [9, O I]
       .reshape({9, out * in})
       .t()
-      .matmul(taps)
+      .matmul(taps.to(wide))
       .view({out, in, 4, 2, 2})
       .permute({2, 0, 3, 4, 1})  // [4, O, 2, 2, I]: channels-last
       .to(dtype)
