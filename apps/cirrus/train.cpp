@@ -16,7 +16,7 @@ namespace cirrus::app {
 namespace {
 
 struct TrainFlags {
-  std::string out, data = "synth", parallel = "auto", time_limit;
+  std::string out, data = "synth", parallel = "auto", time_limit, reduce_dtype = "fp32";
   bool resume = false;
   std::string kind = "edm";
   enhance::DenoisingOptions task;
@@ -64,8 +64,11 @@ void register_flags(Options& options, TrainFlags& f) {
     return f.data == "synth" ? "" : "is not supported in this version: only synthetic sky (synth) is";
   });
   options.add("task.init", f.task.init, "model whose weights to start from").flag("init").metavar("NAME|FILE");
-  options.add("parallel", f.parallel, "how to use several devices: this version trains in one process")
-      .one_of({"auto", "none"});
+  options
+      .add("parallel", f.parallel,
+           "how the model is spread over ranks: whole (ddp), or optimizer states (zero1), gradients (zero2) and weights "
+           "(zero3, fsdp, hybrid) in shards")
+      .one_of({"auto", "none", "ddp", "zero1", "zero2", "zero3", "fsdp", "hybrid"});
   options.add("time_limit", f.time_limit, "stop with a checkpoint after this long (exit 75)").metavar("2h");
 
   options.add("factor", f.task.fields.factor, "upscaling factor").range(2, 16).flag("");
@@ -123,6 +126,15 @@ void register_flags(Options& options, TrainFlags& f) {
   options.add("train.checkpoint_steps", t.checkpoint_steps, "also every so many steps (0: by time alone)")
       .range(0, 1e12);
   options.add("train.record_steps", t.record_steps, "steps a line of train.jsonl covers").range(1, 1e9);
+  auto& p = t.parallel;
+  options.add("train.recompute", p.recompute,
+              "compute activations twice instead of keeping them: memory for a third more time");
+  options.add("train.prefetch", p.prefetch, "gather the next block's weights while one computes");
+  options.add("train.reduce_each_part", p.reduce_each_part,
+              "with accumulation, reduce sharded gradients after each part (less memory) or once a step (less traffic)");
+  options.add("train.reduce_dtype", f.reduce_dtype, "type in which gradients travel").one_of({"fp32", "bf16"});
+  options.add("train.persist", p.persist, "zero3 keeps tensors of fewer elements whole").range(0, 1e12);
+  options.add("train.checkpoint_in_background", t.checkpoint_in_background, "go on while a checkpoint is written");
   options.add("train.capture", t.capture, "record a step and replay it, where the device can");
   auto& o = t.optimizer;
   options.add("optimizer.learning_rate", o.learning_rate, "highest learning rate").range(1e-9, 10);
@@ -143,7 +155,7 @@ void register_flags(Options& options, TrainFlags& f) {
 }
 
 /// The task of the configured network. Throws Error(config) for one that cannot be.
-std::unique_ptr<train::Task> make_task(const TrainFlags& f, const Machine& machine, bool sketch = false) {
+std::unique_ptr<enhance::PatchTask> make_task(const TrainFlags& f, const Machine& machine, bool sketch = false) {
   if (f.kind == "edm") return std::make_unique<enhance::DenoisingTask>(f.task, *machine.device, machine.dtype);
   enhance::Sr3Options options{f.task, f.sr3, sketch};
   try {
@@ -191,11 +203,15 @@ void describe(const TrainFlags& f, const Machine& machine, const dist::World& wo
 
 train::Outcome train_task(TrainFlags& f, const Options& options, const dist::World& world, const Machine& machine) {
   const std::filesystem::path out = f.out;
-  const std::unique_ptr<train::Task> task = make_task(f, machine);  // what it refuses costs no old run
-  std::error_code error;
-  if (!f.resume) std::filesystem::remove_all(out / "checkpoints", error);
-  std::filesystem::create_directories(out, error);
-  if (error) throw Error(ExitCode::cannot_create, "Cannot make folder " + out.string() + ": " + error.message());
+  const std::unique_ptr<enhance::PatchTask> task = make_task(f, machine);  // what it refuses costs no old run
+  task->share_fields(world);
+  if (world.is_lead()) {
+    std::error_code error;
+    if (!f.resume) std::filesystem::remove_all(out / "checkpoints", error);
+    std::filesystem::create_directories(out, error);
+    if (error) throw Error(ExitCode::cannot_create, "Cannot make folder " + out.string() + ": " + error.message());
+  }
+  dist::barrier(world);
   f.trainer.config = options.effective_config();
   return train::run_training(*task, *machine.device, world, f.trainer, out, f.resume);
 }
@@ -216,15 +232,20 @@ int train(const Arguments& arguments) {
   if (!f.time_limit.empty()) f.trainer.time_limit = parse_duration(f.time_limit);
 
   const dist::World world = dist::join_world();
-  const Machine machine = open_machine(run);
+  if (f.parallel == "none" && world.size > 1) dist::require_single(world, "--parallel none");
+  f.trainer.parallel.strategy = f.parallel != "auto" ? f.parallel : world.size > 1 ? "ddp" : "none";
+  if (f.reduce_dtype == "bf16") f.trainer.parallel.reduce_type = at::kBFloat16;
+  const Machine machine = open_machine(run, world);
   const std::string described = machine.device->name() + ", " + device::dtype_name(machine.dtype) + ", " +
                                 std::to_string(machine.threads) + " threads";
   const std::filesystem::path out = f.out;
-  if (!f.resume && std::filesystem::exists(out / "checkpoints") && !run.overwrite)
+  const bool exists = !dist::broadcast_text(world, std::filesystem::exists(out / "checkpoints") ? "yes" : "").empty();
+  if (!f.resume && exists && !run.overwrite)
     throw Error(ExitCode::cannot_create, out.string() + " already holds a run",
                 "add --resume to go on with it, --overwrite to start anew, or choose another --out");
   if (run.dry_run) return describe(f, machine, world, "into " + out.string() + " on " + described), 0;
-  log::info("Training on " + described);
+  log::info("Training on " + described +
+            (world.size > 1 ? ", " + std::to_string(world.size) + " ranks, " + f.trainer.parallel.strategy : ""));
   f.trainer.compute = machine.dtype;
   train::Outcome outcome{};
   try {

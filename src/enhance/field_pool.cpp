@@ -7,8 +7,8 @@
 
 namespace cirrus::enhance {
 
-FieldPool::FieldPool(Maker make, const Options& options, std::int64_t first_step)
-    : make_(std::move(make)), options_(options), window_end_(first_of(first_step)), next_(first_of(first_step)) {
+FieldPool::FieldPool(Maker make, const Options& options, std::int64_t first_step, const FieldSharing* sharing)
+    : make_(std::move(make)), options_(options), sharing_(sharing), window_end_(first_of(first_step)), next_(first_of(first_step)) {
   for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { make_fields(); });
 }
 
@@ -32,6 +32,7 @@ void FieldPool::make_fields() {
     wanted_.wait(lock, [&] { return stop_ || next_ < window_end_ + static_cast<std::uint64_t>(options_.ahead); });
     if (stop_) return;
     const std::uint64_t index = next_++;
+    if (!makes(index)) continue;
     lock.unlock();
     std::shared_ptr<TrainingField> field;
     std::exception_ptr failure;
@@ -51,13 +52,23 @@ void FieldPool::advance_to(std::int64_t step) {
   const std::uint64_t end = first_of(step) + static_cast<std::uint64_t>(options_.window);
   std::unique_lock lock(mutex_);
   while (window_end_ < end) {
-    while (!ready_.contains(window_end_) && !failure_) {
+    bool stopped = false;
+    while (makes(window_end_) && !ready_.contains(window_end_) && !failure_ && !stopped) {
       made_.wait_for(lock, std::chrono::milliseconds(200));
-      if (signals::stop_requested() != 0) return;  // the trainer sees the request too
+      stopped = signals::stop_requested() != 0;  // the trainer sees the request too
     }
     if (failure_) std::rethrow_exception(failure_);
-    window_.push_back(std::move(ready_[window_end_]));
-    ready_.erase(window_end_++);
+    std::shared_ptr<TrainingField> field;
+    if (const auto made = ready_.find(window_end_); made != ready_.end()) {
+      field = std::move(made->second);
+      ready_.erase(made);
+    }
+    lock.unlock();
+    if (sharing_ != nullptr) field = sharing_->share(window_end_, std::move(field));
+    lock.lock();
+    if (!field) return;
+    window_.push_back(std::move(field));
+    ++window_end_;
     if (static_cast<std::int64_t>(window_.size()) > options_.window) window_.pop_front();
     wanted_.notify_all();
   }

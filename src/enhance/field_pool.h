@@ -10,6 +10,7 @@
 #include <mutex>
 #include <thread>
 
+#include "enhance/field_sharing.h"
 #include "enhance/training_field.h"
 
 namespace cirrus::enhance {
@@ -24,14 +25,14 @@ public:
   };
   /// Makes field number i; called from several threads at a time.
   using Maker = std::function<TrainingField(std::uint64_t)>;
-  /// Starts making the fields of `first_step`'s window and on from there.
-  FieldPool(Maker make, const Options& options, std::int64_t first_step);
+  /// Starts making the fields of `first_step`'s window and on from there: this rank's, where `sharing` is given.
+  FieldPool(Maker make, const Options& options, std::int64_t first_step, const FieldSharing* sharing = nullptr);
   ~FieldPool();
   FieldPool(const FieldPool&) = delete;
   FieldPool& operator=(const FieldPool&) = delete;
 
-  /// Moves the window to `step` (which never decreases), waiting for fields that are not made yet. Polls for a stop
-  /// request.
+  /// Moves the window to `step` (which never decreases), waiting for fields that are not made yet. Returns early
+  /// on a stop request, on all ranks that share fields. All of them call it.
   void advance_to(std::int64_t step);
   /// Number of fields in the window, and field k of it (0 = oldest). Valid until the next advance_to().
   std::int64_t size() const { return options_.window; }
@@ -40,9 +41,11 @@ public:
 private:
   std::uint64_t first_of(std::int64_t step) const;
   void make_fields();
+  bool makes(std::uint64_t index) const { return sharing_ == nullptr || sharing_->makes(index); }
 
   const Maker make_;
   const Options options_;
+  const FieldSharing* const sharing_;
   std::deque<std::shared_ptr<TrainingField>> window_;
   std::uint64_t window_end_;  ///< index of the field after the newest in the window
 

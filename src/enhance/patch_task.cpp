@@ -36,7 +36,7 @@ PatchTask::PatchTask(const PatchOptions& options, device::Device& device, std::u
 }
 
 void PatchTask::begin_step(std::int64_t step) {
-  if (!pool_) pool_ = std::make_unique<FieldPool>(field_maker(), options_.pool, step);
+  if (!pool_) pool_ = std::make_unique<FieldPool>(field_maker(), options_.pool, step, sharing_.get());
   pool_->advance_to(step);
 }
 

@@ -20,6 +20,8 @@ struct PatchOptions {
 
 class PatchTask : public train::Task {
 public:
+  /// Before the first step: fields are made by the ranks of the world together. All of them call it.
+  void share_fields(const dist::World& world) { sharing_ = std::make_unique<FieldSharing>(world); }
   std::vector<dist::Unit> units() override { return network_->units(); }
   void run_units_on(dist::UnitRunner* runner) override { network_->run_units_on(runner); }
   std::vector<std::string> unit_rows() override { return network_->unit_rows(); }
@@ -53,6 +55,7 @@ private:
   std::unique_ptr<diffusion::Denoiser> network_;
   at::Tensor planes_, scalars_, noise_, sigma_;  ///< the loaded batch, on the device
   at::Tensor samples_;                           ///< their numbers, where dropout wants them
+  std::unique_ptr<FieldSharing> sharing_;
   std::unique_ptr<FieldPool> pool_;
 };
 
