@@ -8,6 +8,7 @@ readonly cuda_packages=('nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-cupti==13.0.*
 readonly packages=(g++ cmake ninja-build ccache pkg-config git mpich libmpich-dev libcfitsio-dev wcslib-dev
   libopencv-core-dev libopencv-imgproc-dev libopencv-imgcodecs-dev libboost-test-dev nlohmann-json3-dev libspdlog-dev
   libfmt-dev libtomlplusplus-dev fitsverify)
+readonly optional_packages=(python3-dev) # for the bridge to Gaudi's collectives; without it that is neither built nor tested
 
 usage() {
   cat <<'END'
@@ -91,6 +92,15 @@ step() {
 
 has_package() { [[ $(dpkg-query -W -f '${Status}' "$1" 2>/dev/null) == 'install ok installed' ]]; }
 
+# What the build can do without is asked for once and not insisted on.
+optional_system_packages() {
+  local missing=() package
+  for package in "${optional_packages[@]}"; do has_package "$package" || missing+=("$package"); done
+  ((${#missing[@]})) && [[ $offline == no ]] && ((EUID == 0)) || return 0
+  DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}" ||
+    echo "going on without ${missing[*]}"
+}
+
 has_pip() { python3 -m pip --version >/dev/null 2>&1 || python3 -c 'import ensurepip, venv' 2>/dev/null; }
 
 system_packages() {
@@ -100,7 +110,10 @@ system_packages() {
   for package in "${packages[@]}"; do has_package "$package" || missing+=("$package"); done
   command -v python3 >/dev/null || missing+=(python3)
   has_libtorch || has_pip || missing+=(python3-venv)
-  ((${#missing[@]})) || return 0
+  if ((${#missing[@]} == 0)); then
+    optional_system_packages
+    return
+  fi
   [[ $offline == no ]] || fail 69 "missing, and --offline forbids installing: ${missing[*]}"
   if ((EUID != 0)); then
     command -v sudo >/dev/null && sudo true || # a password is asked for on the terminal
@@ -110,6 +123,7 @@ system_packages() {
   echo "installing ${missing[*]}"
   "${elevate[@]}" apt-get update || echo "apt-get update failed: going on with the lists there are"
   "${elevate[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
+  optional_system_packages
 }
 
 # ---- LibTorch
@@ -126,15 +140,19 @@ has_libtorch() {
 libtorch() {
   has_libtorch && return
   [[ $offline == no ]] || fail 69 "LibTorch $torch_version is not under .deps/, and --offline forbids downloading it"
-  local python=python3 new=$root/.deps.new what=("torch==$torch_version" "${cuda_packages[@]}") alone=(--no-deps)
+  local python=python3 new=$root/.deps.new what=("torch==$torch_version" typing_extensions "${cuda_packages[@]}") alone=(--no-deps)
+  local version
   [[ $cuda == no ]] || what=("torch==$torch_version") alone=()
   rm -rf "$new"
   if ! python3 -m pip --version >/dev/null 2>&1; then # Debian's python3 comes without pip: a throw-away environment has it
     python3 -m venv "$root/.cache/bootstrap/venv"
     python=$root/.cache/bootstrap/venv/bin/python
   fi
-  # Only the C++ library in the wheel is used, so the wheel of any one Python will do.
-  PIP_USER=0 "$python" -m pip install --disable-pip-version-check --no-compile --only-binary=:all: --python-version 3.12 \
+  # Programs use the C++ library in the wheel alone, which is the same for any Python; the bridge to Gaudi's collectives, where
+  # it is built, also the Python half: so that of this machine's Python, if there is one.
+  version=$(python3 -c 'import sys; print("3.%d" % sys.version_info[1])')
+  [[ $version =~ ^3\.1[0-4]$ ]] || version=3.12
+  PIP_USER=0 "$python" -m pip install --disable-pip-version-check --no-compile --only-binary=:all: --python-version "$version" \
     "${alone[@]}" --target "$new" "${what[@]}"
   rm -rf "$root/.deps" "$root/.cache/bootstrap/venv"
   mv "$new" "$root/.deps"

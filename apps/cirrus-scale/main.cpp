@@ -4,5 +4,5 @@
 
 int main(int argc, char** argv) {
   using namespace cirrus;
-  return run_program(scale_app::table(), {{"doctor", scale_app::doctor}}, argc, argv);
+  return run_program(scale_app::table(), {{"doctor", scale_app::doctor}, {"plan", scale_app::plan}}, argc, argv);
 }

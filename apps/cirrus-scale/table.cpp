@@ -8,6 +8,7 @@ Program table() {
           "examine machines that Cirrus runs on",
           {
               {"doctor", "test the devices of this machine and write a report", nullptr},
+              {"plan", "memory, traffic and time of a training run before it starts", nullptr},
           },
           ""};
 }

@@ -6,5 +6,6 @@
 namespace cirrus::scale_app {
 
 int doctor(const Arguments& arguments);
+int plan(const Arguments& arguments);
 
 }  // namespace cirrus::scale_app

@@ -94,8 +94,8 @@ private:
         ood = enhance::check_distribution(*d, context_.model);
         if (!decisions) settle(first, image, *(decisions = d));
         if (ood.flag)
-          warn((planes_ > 1 ? "plane " + std::to_string(p) + ": " : std::string()) + "OUT OF DISTRIBUTION: " +
-               ood.reason + ": do not trust the added detail");
+          warn((planes_ > 1 ? "plane " + std::to_string(p) + ": " : std::string()) +
+               "OUT OF DISTRIBUTION: " + ood.reason + ": do not trust the added detail");
       });
       if (blank || run_.dry_run) {
         done.push_back(enhance::blank_plane(image.height, image.width));
@@ -120,8 +120,7 @@ private:
     nlohmann::json result;
     ranks_.agree([&] {
       if (!ranks_.is_lead()) return;
-      written =
-          enhance::write_output(first, header_, *decisions, done, layout_, context_.model, f_.options, out_);
+      written = enhance::write_output(first, header_, *decisions, done, layout_, context_.model, f_.options, out_);
       if (!job_.picture.empty()) write_picture(picture, written);
       result = report(*decisions, done, written, steady_seconds() - started);
     });
@@ -155,8 +154,9 @@ private:
 
   /// Of one plane: what the progress of this rank counts.
   std::int64_t evaluations_of_lead(const enhance::Decisions& d) const {
-    const auto [layout, mine] = enhance::largest_share(shares_, layout_, f_.options);
-    return shares_.members_of(0) * evaluations_ + enhance::solve_evaluations(mine, d.observation.sampling);
+    enhance::EnhanceOptions mine = f_.options;
+    mine.members = shares_.members_of(0);
+    return mine.members * evaluations_ + enhance::solve_evaluations(mine, d.observation.sampling);
   }
 
   fits::Image read(std::int64_t plane) const {
@@ -237,11 +237,10 @@ private:
 
   nlohmann::json estimate(const enhance::Decisions& d, std::span<const enhance::OutputPlane> planes) {
     const enhance::Sampling& sampling = d.observation.sampling;
-    const auto [mine, share] = enhance::largest_share(shares_, layout_, f_.options);
     const auto passes = static_cast<double>(layout_.tiles() * members_ * evaluations_ * planes_);
-    const double work = static_cast<double>(planes_) * enhance::work_pixels(mine, share, sampling);
+    const double work = static_cast<double>(planes_) * enhance::work_pixels(layout_, f_.options, sampling, shares_);
     const double flops = passes * context_.model.network->flops(layout_.rows.tile, layout_.columns.tile),
-                 memory = enhance::peak_memory_bytes(mine, f_.options, sampling);
+                 memory = enhance::peak_memory_bytes(enhance::strip_layout(layout_, shares_), f_.options, sampling);
     double rate = 0;  // of this rank while the others work as well
     ranks_.agree([&] { rate = enhance::seconds_per_pixel(context_.model); });
     const double seconds = work * rate;

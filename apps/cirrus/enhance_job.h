@@ -40,8 +40,8 @@ struct EnhanceContext {
   std::string command;  ///< for HISTORY
 };
 
-/// Enhances one input (or says what would be done), prints and returns what --json reports of it: on the lead; the other
-/// ranks help. An error that leaves the other inputs alone is thrown by all ranks.
+/// Enhances one input (or says what would be done), prints and returns what --json reports of it: on the lead; the
+/// other ranks help. An error that leaves the other inputs alone is thrown by all ranks.
 nlohmann::json run_enhance_job(const EnhanceJob& job, EnhanceFlags flags, const RunOptions& run,
                                const EnhanceContext& context);
 

@@ -22,7 +22,8 @@ struct Machine {
 Machine open_machine(const RunOptions& run);
 
 /// The same on each rank of a world, with the card of its local rank (device/placement.h), and tells once who computes
-/// where. All ranks call it. Throws also Error(unavailable) where ranks find cards of different kinds, or the same card.
+/// where. All ranks call it. Throws also Error(unavailable) where ranks find cards of different kinds, or the same
+/// card.
 Machine open_machine(const RunOptions& run, const dist::World& world);
 
 /// Loads --model onto the machine, or the shipped model of the factor if `name` is empty. Throws Error(usage) if

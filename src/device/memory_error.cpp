@@ -15,8 +15,11 @@ bool is_out_of_memory(const std::exception& error) {
   if (const auto* system = dynamic_cast<const std::system_error*>(&error))  // a thread whose stack found no room
     return system->code() == std::errc::resource_unavailable_try_again ||
            system->code() == std::errc::not_enough_memory;
-  if (dynamic_cast<const c10::Error*>(&error) == nullptr) return false;
   const std::string text = first_line(error);
+  // oneDNN's exception for code, workspaces or threads that found no room; for what it has no algorithm it says "could
+  // not create a primitive descriptor".
+  if (text == "could not create a primitive") return true;
+  if (dynamic_cast<const c10::Error*>(&error) == nullptr) return false;
   for (const char* words : {"out of memory", "Allocation failed for size", "DefaultCPUAllocator: can't allocate memory",
                             "DefaultCPUAllocator: not enough memory"})
     if (text.find(words) != std::string::npos) return true;

@@ -95,8 +95,9 @@ std::string choose_device(const std::string& wanted, const Place& place) {
     throw Error(ExitCode::usage,
                 "--device " + wanted + " names one card, and " + std::to_string(place.local_size) +
                     " processes run on this host",
-                "use --device " + kind + ": each process takes the card of its local rank; CIRRUS_DEVICE_ORDER=3,2,1,0 "
-                "changes which");
+                "use --device " + kind +
+                    ": each process takes the card of its local rank; CIRRUS_DEVICE_ORDER=3,2,1,0 "
+                    "changes which");
   }
   const Backend* backend = find_backend(kind);
   if (backend == nullptr || backend->count() == 0) return wanted;  // open_device() says what is wrong

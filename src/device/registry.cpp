@@ -107,8 +107,7 @@ Backend* load_module(const ModuleKind& module) {
   const auto entry = reinterpret_cast<ModuleEntry>(dlsym(handle, "cirrus_device_backend"));
   if (entry == nullptr) return fail(path.string() + " is not a Cirrus module: it has no cirrus_device_backend");
   Backend* backend = entry(kModuleAbi);
-  if (backend == nullptr)
-    return fail("module " + path.string() + " belongs to another version of Cirrus: rebuild it");
+  if (backend == nullptr) return fail("module " + path.string() + " belongs to another version of Cirrus: rebuild it");
   loaded_modules()[kind] = handle;
   return backend;
 }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "dist/activations.h"
 #include "dist/unit.h"
 
 namespace cirrus::diffusion {
@@ -58,6 +59,12 @@ public:
   virtual std::int64_t alignment() const = 0;  ///< pixels: windows start and end on multiples of it
   virtual std::int64_t receptive_radius()
       const = 0;  ///< pixels: the estimate at a pixel depends on nothing farther away
+  /// What training takes on `device` for `samples` windows at a time, by units; the network itself may be without memory
+  /// (device "meta"). Empty: not known.
+  virtual dist::ModelActivations activations(std::int64_t /*samples*/, std::int64_t /*height*/, std::int64_t /*width*/,
+                                             const at::Device& /*device*/) const {
+    return {};
+  }
   /// Of one forward pass over a window, a multiply-add counting 2: convolutions, matrix products, attention.
   virtual double flops(std::int64_t height, std::int64_t width) const = 0;
   virtual std::int64_t condition_maps() const = 0;     ///< M of Conditions

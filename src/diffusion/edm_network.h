@@ -48,6 +48,8 @@ public:
   std::int64_t alignment() const override;
   std::int64_t receptive_radius() const override;
   double flops(std::int64_t height, std::int64_t width) const override;
+  dist::ModelActivations activations(std::int64_t samples, std::int64_t height, std::int64_t width,
+                                     const at::Device& device) const override;
   std::int64_t condition_maps() const override { return config_.condition_maps; }
   std::int64_t condition_scalars() const override { return config_.condition_scalars; }
 

@@ -204,7 +204,7 @@ Sr3Network::Sr3Network(const Sr3Config& config, std::uint64_t seed, const at::De
   if (device.is_cpu()) kernels::keep_freed_memory();
   for (std::size_t i = 0; i < plan_->parameters.size(); ++i) {
     const Sr3Parameter& p = plan_->parameters[i];
-    at::Tensor value = weights == Weights::unset ? at::empty(p.shape)
+    at::Tensor value = weights == Weights::unset ? at::empty(p.shape, at::TensorOptions(device))
                        : p.role == Role::weight  ? orthogonal(p.shape, seed, i)
                        : p.role == Role::scale   ? at::ones(p.shape)
                                                  : at::zeros(p.shape);
@@ -238,6 +238,12 @@ std::vector<dist::Unit> Sr3Network::units() {
   }
   add(0, static_cast<std::int64_t>(parameters_.size()));
   return out;
+}
+
+std::vector<std::string> Sr3Network::unit_names() const {
+  std::vector<std::string> names;
+  for (std::size_t u = 1; u < plan_->units.size(); ++u) names.push_back(plan_->units[u].name);
+  return names;
 }
 
 void Sr3Network::cast_weights(at::ScalarType dtype, std::int64_t begin, std::int64_t end) {

@@ -53,6 +53,8 @@ public:
   std::int64_t alignment() const override { return std::int64_t{1} << (config_.multipliers.size() - 1); }
   std::int64_t receptive_radius() const override { return kWholeWindow; }
   double flops(std::int64_t height, std::int64_t width) const override;
+  dist::ModelActivations activations(std::int64_t samples, std::int64_t height, std::int64_t width,
+                                     const at::Device& device) const override;
   std::int64_t condition_maps() const override { return 1; }
   std::int64_t condition_scalars() const override { return 0; }
 
@@ -76,6 +78,7 @@ private:
   void cast_weights(at::ScalarType dtype, std::int64_t begin, std::int64_t end);
   /// work(inputs) as unit number `unit`, with its weights in the activations' type meanwhile.
   using Work = std::function<at::Tensor(const std::vector<at::Tensor>&)>;
+  std::vector<std::string> unit_names() const;  ///< but for the root
   at::Tensor run(std::size_t unit, const std::vector<at::Tensor>& inputs, const Work& work);
 
   Sr3Config config_;

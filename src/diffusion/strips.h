@@ -40,8 +40,9 @@ public:
 
   /// Room for what one evaluation of so many members sends.
   at::Tensor outgoing(std::int64_t members) const;
-  /// Estimates [K, 1, th, tw] of consecutive windows, numbered tile row by tile row, column by column, member by member:
-  /// adds what no other strip sees to `field` [M, 1, rows, W], and leaves the rest in `sent`. Weights: [K, th], [K, tw].
+  /// Estimates [K, 1, th, tw] of consecutive windows, numbered tile row by tile row, column by column, member by
+  /// member: adds what no other strip sees to `field` [M, 1, rows, W], and leaves the rest in `sent`. Weights: [K, th],
+  /// [K, tw].
   void take(const at::Tensor& estimate, std::int64_t first_window, const at::Tensor& row_weights,
             const at::Tensor& column_weights, at::Tensor& field, const at::Tensor& sent) const;
   /// Exchanges, and adds what windows of all strips say of the seams to `field`.
@@ -62,9 +63,9 @@ private:
   const std::vector<Strip> strips_;
   const std::size_t own_;
   const Exchange exchange_;
-  std::int64_t inner_begin_ = 0, inner_end_ = 0;    ///< rows that no other strip covers
-  std::vector<std::vector<Piece>> to_, from_;       ///< by strip; its own among them
-  at::Tensor row_weights_, column_weights_;         ///< [windows of the axis, tile]
+  std::int64_t inner_begin_ = 0, inner_end_ = 0;  ///< rows that no other strip covers
+  std::vector<std::vector<Piece>> to_, from_;     ///< by strip; its own among them
+  at::Tensor row_weights_, column_weights_;       ///< [windows of the axis, tile]
 };
 
 }  // namespace cirrus::diffusion

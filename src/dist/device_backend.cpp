@@ -97,8 +97,8 @@ c10::intrusive_ptr<c10d::Backend> make_device_backend(const World& world, const 
   reason = agree(world, reason);
   if (!reason.empty()) {
     tell_once(reason);
-    return c10::make_intrusive<StagedBackend>(
-        connection.host_backend(name, members.color, members.rank, members.size), device.host_options());
+    return c10::make_intrusive<StagedBackend>(connection.host_backend(name, members.color, members.rank, members.size),
+                                              device.host_options());
   }
   connection.watchdog().set_phase(std::string("connecting by ") + library->name);
   const auto seconds = std::chrono::milliseconds(static_cast<std::int64_t>(Watchdog::timeout() * 1000));

@@ -18,9 +18,9 @@ namespace cirrus::dist {
 c10::intrusive_ptr<c10d::Backend> make_device_backend(const World& world, const device::Device& device,
                                                       const Members& members);
 
-/// Whether c10d's operators have kernels for the device. Where they have none, c10d::ProcessGroup's own methods run on a
-/// copy in host memory and return data that nobody reduced: a c10d::ProcessGroup given to others must then override them
-/// and call its backend itself.
+/// Whether c10d's operators have kernels for the device. Where they have none, c10d::ProcessGroup's own methods run on
+/// a copy in host memory and return data that nobody reduced: a c10d::ProcessGroup given to others must then override
+/// them and call its backend itself.
 bool dispatches_collectives(const at::Device& device);
 
 }  // namespace cirrus::dist

@@ -1,6 +1,7 @@
 // The bridge by dlopen.
 #include "dist/hccl.h"
 
+#include <ATen/Context.h>
 #include <dlfcn.h>
 
 #include "base/shared_library.h"
@@ -20,6 +21,9 @@ const CollectiveLibrary* load_hccl(std::string& reason) {
     reason = path.string() + " does not load: " + damage + " (copy or install it again, or rebuild Cirrus)";
     return nullptr;
   }
+  // Python's half of a LibTorch with CUDA loads that, too. LibTorch asks once which accelerators a process has, and
+  // refuses two: the answer is given before there is a second one.
+  at::hasCUDA();
   // Global, because Python's extension modules find the interpreter among the symbols of the process. Lazy, because a
   // LibTorch with a CUDA half needs functions of CUDA's libraries that nobody calls here.
   void* handle = dlopen(path.c_str(), RTLD_LAZY | RTLD_GLOBAL);

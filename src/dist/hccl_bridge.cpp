@@ -37,6 +37,8 @@ def find_torch(folder):
     return found.origin if found and found.origin else ''
 
 def load(folder):
+    import warnings
+    warnings.simplefilter('ignore')  # of packages that this program does without, as NumPy
     sys.path.insert(1, folder)
     import torch
     import torch.distributed

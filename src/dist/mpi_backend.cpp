@@ -1,19 +1,20 @@
 // Collectives over MPI, in place on host memory. A rank that waits for others sleeps: before a large collective all
-// meet in a barrier that is asked after now and then, so that only data that really move occupy a core. Element types
-// that MPI has not (float16, bfloat16) have operators of their own.
+// meet in a barrier that is asked after now and then, so that only data that really move occupy a core.
 #include "dist/mpi_backend.h"
 
 #ifdef CIRRUS_HAVE_MPI
 #include <mpi.h>
 #include <sched.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
+#include <chrono>
+#include <thread>
 
 #include "base/errors.h"
 #include "dist/host_backend.h"
+#include "dist/mpi_types.h"
 
 namespace cirrus::dist {
 namespace {
@@ -49,143 +50,11 @@ void wait_politely(MPI_Request* requests, int count, const char* what) {
   }
 }
 
-struct Sum {
-  float operator()(float a, float b) const { return a + b; }
-};
-struct Product {
-  float operator()(float a, float b) const { return a * b; }
-};
-struct Least {
-  float operator()(float a, float b) const { return b < a || std::isnan(b) ? b : a; }
-};
-struct Largest {
-  float operator()(float a, float b) const { return b > a || std::isnan(b) ? b : a; }
-};
-
-template <class T, class F>
-void combine(void* in, void* inout, int* count, MPI_Datatype*) {
-  const T* a = static_cast<const T*>(in);
-  T* b = static_cast<T*>(inout);
-  for (int i = 0; i < *count; ++i) b[i] = static_cast<T>(F()(static_cast<float>(a[i]), static_cast<float>(b[i])));
-}
-
-/// Round to nearest even without branches, which compilers vectorize.
-template <>
-void combine<c10::BFloat16, Sum>(void* in, void* inout, int* count, MPI_Datatype*) {
-  const auto* a = static_cast<const std::uint16_t*>(in);
-  auto* b = static_cast<std::uint16_t*>(inout);
-  for (int i = 0; i < *count; ++i) {
-    const float sum = std::bit_cast<float>(std::uint32_t{a[i]} << 16) + std::bit_cast<float>(std::uint32_t{b[i]} << 16);
-    const auto bits = std::bit_cast<std::uint32_t>(sum);
-    const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-    b[i] = static_cast<std::uint16_t>(sum == sum ? rounded : 0x7fc0u);
-  }
-}
-
-template <class T>
-MPI_Op operator_of(HostBackend::Reduce op) {
-  const auto make = [](MPI_User_function* f) {
-    MPI_Op made;
-    MPI_Op_create(f, 1, &made);
-    return made;
-  };
-  using Reduce = HostBackend::Reduce;
-  static const MPI_Op sum = make(combine<T, Sum>), product = make(combine<T, Product>), least = make(combine<T, Least>),
-                      largest = make(combine<T, Largest>);
-  switch (op) {
-    case Reduce::SUM:
-      return sum;
-    case Reduce::PRODUCT:
-      return product;
-    case Reduce::MIN:
-      return least;
-    case Reduce::MAX:
-      return largest;
-    default:
-      return MPI_OP_NULL;
-  }
-}
-
-MPI_Op plain_operator(HostBackend::Reduce op, bool logical) {
-  using Reduce = HostBackend::Reduce;
-  switch (op) {
-    case Reduce::SUM:
-      return logical ? MPI_LOR : MPI_SUM;
-    case Reduce::PRODUCT:
-      return logical ? MPI_LAND : MPI_PROD;
-    case Reduce::MIN:
-      return logical ? MPI_LAND : MPI_MIN;
-    case Reduce::MAX:
-      return logical ? MPI_LOR : MPI_MAX;
-    case Reduce::BAND:
-      return logical ? MPI_LAND : MPI_BAND;
-    case Reduce::BOR:
-      return logical ? MPI_LOR : MPI_BOR;
-    case Reduce::BXOR:
-      return logical ? MPI_LXOR : MPI_BXOR;
-    default:
-      return MPI_OP_NULL;
-  }
-}
-
-struct Reduction {
-  MPI_Datatype type;
-  MPI_Op op;
-};
-
-Reduction reduction(at::ScalarType type, HostBackend::Reduce op) {
-  Reduction r{MPI_DATATYPE_NULL, plain_operator(op, type == at::kBool)};
-  switch (type) {
-    case at::kDouble:
-      r.type = MPI_DOUBLE;
-      break;
-    case at::kFloat:
-      r.type = MPI_FLOAT;
-      break;
-    case at::kHalf:
-      r = {MPI_UINT16_T, operator_of<c10::Half>(op)};
-      break;
-    case at::kBFloat16:
-      r = {MPI_UINT16_T, operator_of<c10::BFloat16>(op)};
-      break;
-    case at::kLong:
-      r.type = MPI_INT64_T;
-      break;
-    case at::kInt:
-      r.type = MPI_INT32_T;
-      break;
-    case at::kShort:
-      r.type = MPI_INT16_T;
-      break;
-    case at::kChar:
-      r.type = MPI_INT8_T;
-      break;
-    case at::kByte:
-      r.type = MPI_UINT8_T;
-      break;
-    case at::kBool:
-      r.type = MPI_C_BOOL;
-      break;
-    case at::kComplexFloat:
-      r.type = MPI_C_FLOAT_COMPLEX;
-      break;
-    case at::kComplexDouble:
-      r.type = MPI_C_DOUBLE_COMPLEX;
-      break;
-    default:
-      break;
-  }
-  if (r.type == MPI_DATATYPE_NULL || r.op == MPI_OP_NULL)
-    throw Error(ExitCode::internal, std::string("Ranks cannot combine elements of type ") + c10::toString(type) +
-                                        " by this operation");
-  return r;
-}
-
 class MpiBackend : public HostBackend {
 public:
   MpiBackend(MPI_Comm comm, int rank, int size) : HostBackend(rank, size), comm_(comm) {
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
-    for (const at::ScalarType type : {at::kHalf, at::kBFloat16}) reduction(type, Reduce::SUM);  // made once, here
+    for (const at::ScalarType type : {at::kHalf, at::kBFloat16}) mpi::reduction(type, Reduce::SUM);  // made once, here
     start();
   }
   ~MpiBackend() override { stop(); }  // the communicator lives until MPI ends: freeing it is collective
@@ -193,7 +62,7 @@ public:
 
 protected:
   void reduce_all(const HostBuffer& b, Reduce op) override {
-    const Reduction r = reduction(b.type, op);
+    const mpi::Reduction r = mpi::reduction(b.type, op);
     in_chunks(b, [&](void* data, int count) {
       if (b.bytes() > kSmall)
         return check(MPI_Allreduce(MPI_IN_PLACE, data, count, r.type, r.op, comm_), "All-reduce");
@@ -231,7 +100,7 @@ protected:
               "All-gather");
   }
   void reduce_and_scatter(const HostBuffer& out, const HostBuffer& in, Reduce op) override {
-    const Reduction r = reduction(in.type, op);
+    const mpi::Reduction r = mpi::reduction(in.type, op);
     if (in.bytes() > kSmall) meet();
     if (in.count <= kChunk) {
       const int count = static_cast<int>(out.count);
@@ -327,11 +196,18 @@ MpiPlace start_mpi() {
   return place;
 }
 
-void finish_mpi() {
+void finish_mpi(int status) {
   int initialized = 0, finalized = 0;
   MPI_Initialized(&initialized);
   MPI_Finalized(&finalized);
-  if (initialized != 0 && finalized == 0) MPI_Finalize();
+  if (initialized == 0 || finalized != 0) return;
+  // All ranks have met for the last time, and what they made is on disk. MPICH over UCX's TCP at times waits in
+  // MPI_Finalize for an answer that a rank which is further gives no more: that must not keep a job from ending.
+  std::thread([status] {
+    std::this_thread::sleep_for(std::chrono::seconds(3));
+    _exit(status);
+  }).detach();
+  MPI_Finalize();
 }
 
 void abort_mpi(int code) {
@@ -367,7 +243,25 @@ namespace {
 bool has_mpi() { return false; }
 std::string mpi_library() { return "none"; }
 MpiPlace start_mpi() { refuse(); }
-void finish_mpi() {}
+namespace {
+
+/// A rank that ends stops answering, and one that still waits for its part of a connection's handshake then waits for
+/// ever in MPI_Finalize (UCX over TCP connects lazily): every pair exchanges something before.
+void see_connections_through() {
+  int rank = 0, size = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  for (int round = 0; round < 2; ++round)
+    for (int step = 1; step < size; ++step) {
+      char sent = 0, received = 0;
+      MPI_Sendrecv(&sent, 1, MPI_BYTE, (rank + step) % size, 0, &received, 1, MPI_BYTE, (rank + size - step) % size, 0,
+                   MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+}
+
+}  // namespace
+
+void finish_mpi(int status) {}
 void abort_mpi(int) {}
 std::string mpi_broadcast(const std::string&) { refuse(); }
 c10::intrusive_ptr<c10d::Backend> make_mpi_backend(int, int) { refuse(); }

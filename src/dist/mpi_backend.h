@@ -1,5 +1,5 @@
 // The backend for host memory over MPI, and MPI's part in joining a world. Only mpi_backend.cpp
-// names MPI's functions; in a build without MPI they say so.
+// and mpi_types.h name MPI's functions; in a build without MPI they say so.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,8 @@ std::string mpi_library();
 /// Initialises MPI with threads and asks where this process is. Throws Error(unavailable) without MPI in the build, or
 /// where the library grants no threads.
 MpiPlace start_mpi();
-void finish_mpi();  ///< does nothing if MPI never started or has ended
+/// Ends MPI, where it runs; the process exits with `status` then.
+void finish_mpi(int status);
 /// Ends all ranks, so that the launcher exits with `code`; returns only where MPI does not run.
 void abort_mpi(int code);
 /// `text` of rank 0 on all ranks.

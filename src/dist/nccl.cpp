@@ -29,8 +29,8 @@ std::string version_text(std::uint64_t major, std::uint64_t minor) {
   return std::to_string(major) + "." + std::to_string(minor);
 }
 
-/// The process group's options hold a structure of nccl.h that grows from version to version: what LibTorch was compiled
-/// with has to be what this file was compiled with.
+/// The process group's options hold a structure of nccl.h that grows from version to version: what LibTorch was
+/// compiled with has to be what this file was compiled with.
 std::string prepare(const std::string&) {
   const std::uint64_t version = torch::cuda::nccl::version(), major = version >> 32, minor = version >> 16 & 0xffff;
   if (major == NCCL_MAJOR && minor == NCCL_MINOR) return "";

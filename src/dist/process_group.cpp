@@ -100,9 +100,8 @@ std::shared_ptr<ProcessGroup> make_group(const World& world, const device::Devic
                     std::string(world.launcher == "environment" ? "RANK and WORLD_SIZE" : world.launcher),
                 "launch with mpiexec or srun; a build without MPI: configure with -DCIRRUS_MPI=ON");
   return std::make_shared<ProcessGroup>(
-      device.torch_device().is_cpu()
-          ? connection.host_backend(members.name, members.color, members.rank, members.size)
-          : make_device_backend(world, device, members),
+      device.torch_device().is_cpu() ? connection.host_backend(members.name, members.color, members.rank, members.size)
+                                     : make_device_backend(world, device, members),
       members.name, &connection);
 }
 

@@ -87,7 +87,7 @@ struct Members {
   int color = 0, rank = 0, size = 1;
 };
 Members all_ranks(const World& world, const std::string& name);
-Members ranks_of_node(const World& world, const std::string& name);    ///< world must be uniform
+Members ranks_of_node(const World& world, const std::string& name);       ///< world must be uniform
 Members ranks_across_nodes(const World& world, const std::string& name);  ///< those with the same local rank
 
 /// A group for tensors of the device: its own collective library (NCCL, HCCL), MPI for host memory, or host memory as a

@@ -22,7 +22,9 @@ Sharded::Sharded(const std::vector<Unit>& units, const ParallelOptions& options,
   const bool hybrid = options.strategy == "hybrid";
   const auto members = [&](const char* name) { return hybrid ? ranks_of_node(world, name) : all_ranks(world, name); };
   gathers_ = make_group(world, device, members("weights"));
-  reductions_ = make_group(world, device, members("gradients"));
+  // On the CPU both kinds travel at a time, each by a thread of its own; on cards they share a queue in one order, since
+  // two communicators at work at once may wait for each other there.
+  reductions_ = device.torch_device().is_cpu() ? make_group(world, device, members("gradients")) : gathers_;
   across_ = hybrid && world.nodes > 1 ? make_group(world, device, ranks_across_nodes(world, "across hosts"))
                                       : std::make_shared<ProcessGroup>();
   for (const Unit& unit : units) {
@@ -92,7 +94,7 @@ void Sharded::catch_up_forward(std::size_t index) {
   for (; next_forward_ < index; ++next_forward_) {
     gather(next_forward_);
     prefetch(next_forward_ + 1);
-    release(next_forward_);
+    if (next_forward_ + 1 < blocks_.size()) release(next_forward_);
   }
 }
 
@@ -112,17 +114,15 @@ UnitRunner::Tensors Sharded::run(std::size_t index, const Tensors& inputs, const
   next_forward_ = index + 1;
   prefetch(index + 1);
   Tensors out = options_.recompute ? run_recomputed(inputs, work) : work(inputs);
-  bool entered_later = false;
   for (const at::Tensor& t : out) {
     if (!t.requires_grad()) continue;
-    entered_later = true;
     t.register_hook([this, index](const at::Tensor& gradient) {
       before_backward_of(index);
       return gradient;
     });
   }
   // The last unit is the first of the backward pass.
-  if (index + 1 < blocks_.size() || !entered_later) release(index);
+  if (index + 1 < blocks_.size() || !at::GradMode::is_enabled()) release(index);
   return out;
 }
 
@@ -286,6 +286,7 @@ void Sharded::reset_traffic() {
 Traffic Sharded::traffic() const {
   Traffic t = gathers_->traffic();
   for (const ProcessGroup* group : {reductions_.get(), across_.get()}) {
+    if (group == gathers_.get()) continue;
     const Traffic& o = group->traffic();
     const auto add = [](Traffic::Kind& a, const Traffic::Kind& b) {
       a.calls += b.calls;

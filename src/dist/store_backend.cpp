@@ -24,11 +24,15 @@ protected:
   void reduce_all(const HostBuffer& b, Reduce op) override { combine(all_of(b), b, op, 0); }
   void send_to_all(const HostBuffer& b, int root) override {
     const std::string key = next();
-    if (getRank() == root) store_->set(key, bytes_of(b));
-    const Bytes bytes = store_->get(key);
-    require(bytes, b.bytes());
+    if (getRank() == root) {  // goes on at once, however far behind the others are: the last reader removes the key
+      if (getSize() > 1) put(key, static_cast<const std::uint8_t*>(b.data), b.bytes());
+      return;
+    }
+    const Bytes bytes = take(key, b.bytes());
     std::memcpy(b.data, bytes.data(), bytes.size());
-    forget(key, getRank() == root);
+    if (store_->add(key + "/read", 1) < getSize() - 1) return;
+    remove(key, b.bytes());
+    store_->deleteKey(key + "/read");
   }
   void gather_to_all(const HostBuffer& out, const HostBuffer& in) override {
     auto* to = static_cast<std::uint8_t*>(out.data);
@@ -46,17 +50,16 @@ protected:
     const auto* sent = static_cast<const std::uint8_t*>(in.data);
     for (int peer = 0; peer < getSize(); ++peer) {
       const std::int64_t n = to[static_cast<std::size_t>(peer)];
-      store_->set(key + std::to_string(getRank()) + "-" + std::to_string(peer), Bytes(sent, sent + n));
+      put(key + std::to_string(getRank()) + "-" + std::to_string(peer), sent, n);
       sent += n;
     }
     auto* received = static_cast<std::uint8_t*>(out.data);
     for (int peer = 0; peer < getSize(); ++peer) {
       const std::string name = key + std::to_string(peer) + "-" + std::to_string(getRank());
-      const Bytes bytes = store_->get(name);
-      require(bytes, from[static_cast<std::size_t>(peer)]);
+      const Bytes bytes = take(name, from[static_cast<std::size_t>(peer)]);
       std::memcpy(received, bytes.data(), bytes.size());
       received += bytes.size();
-      store_->deleteKey(name);
+      remove(name, from[static_cast<std::size_t>(peer)]);
     }
   }
   void meet() override {
@@ -66,33 +69,45 @@ protected:
 
 private:
   std::string next() { return name_ + "/" + std::to_string(number_++); }
-  static Bytes bytes_of(const HostBuffer& b) {
-    const auto* p = static_cast<const std::uint8_t*>(b.data);
-    return {p, p + b.bytes()};
+  /// LibTorch's server takes values of up to 8 MiB: larger ones go in pieces, each under a key of its own.
+  static constexpr std::int64_t kPiece = 4 << 20;
+  static std::int64_t pieces(std::int64_t size) { return std::max<std::int64_t>(1, (size + kPiece - 1) / kPiece); }
+  static std::string piece(const std::string& key, std::int64_t i) { return key + "." + std::to_string(i); }
+
+  void put(const std::string& key, const std::uint8_t* bytes, std::int64_t size) {
+    for (std::int64_t i = 0; i < pieces(size); ++i)
+      store_->set(piece(key, i), Bytes(bytes + i * kPiece, bytes + std::min(size, (i + 1) * kPiece)));
   }
-  static void require(const Bytes& bytes, std::int64_t expected) {
-    if (static_cast<std::int64_t>(bytes.size()) != expected)
-      throw Error(ExitCode::internal, "Ranks disagree on the size of a collective: " + std::to_string(bytes.size()) +
-                                          " bytes came, " + std::to_string(expected) + " were expected");
+  /// What another rank has put there, who has to have put `size` bytes.
+  Bytes take(const std::string& key, std::int64_t size) {
+    Bytes all;
+    for (std::int64_t i = 0; i < pieces(size); ++i) {
+      const Bytes bytes = store_->get(piece(key, i));
+      const std::int64_t expected = std::min(kPiece, size - i * kPiece);
+      if (static_cast<std::int64_t>(bytes.size()) != expected)
+        throw Error(ExitCode::internal, "Ranks disagree on the size of a collective: " + std::to_string(bytes.size()) +
+                                            " bytes came, " + std::to_string(expected) + " were expected");
+      all.insert(all.end(), bytes.begin(), bytes.end());
+    }
+    return all;
+  }
+  void remove(const std::string& key, std::int64_t size) {
+    for (std::int64_t i = 0; i < pieces(size); ++i) store_->deleteKey(piece(key, i));
   }
   /// The bytes of all ranks, in rank order.
   std::vector<Bytes> all_of(const HostBuffer& b) {
     const std::string key = next() + "/";
-    store_->set(key + std::to_string(getRank()), bytes_of(b));
+    put(key + std::to_string(getRank()), static_cast<const std::uint8_t*>(b.data), b.bytes());
     std::vector<Bytes> all;
-    for (int rank = 0; rank < getSize(); ++rank) {
-      all.push_back(store_->get(key + std::to_string(rank)));
-      require(all.back(), b.bytes());
-    }
-    forget(key + std::to_string(getRank()), true);
+    for (int rank = 0; rank < getSize(); ++rank) all.push_back(take(key + std::to_string(rank), b.bytes()));
+    forget(key + std::to_string(getRank()), b.bytes());
     return all;
   }
-  /// A key may go once all ranks have read it: when they have all come to the collective after next.
-  void forget(const std::string& key, bool mine) {
-    if (mine) old_.push_back(key);
-    else old_.emplace_back();
+  /// A key may go once all ranks have read it: when they have all come to the next collective of this sort.
+  void forget(const std::string& key, std::int64_t size) {
+    old_.emplace_back(key, size);
     if (old_.size() <= 2) return;
-    if (!old_.front().empty()) store_->deleteKey(old_.front());
+    remove(old_.front().first, old_.front().second);
     old_.pop_front();
   }
   static void combine(const std::vector<Bytes>& all, const HostBuffer& out, Reduce op, std::int64_t offset) {
@@ -125,7 +140,7 @@ private:
   c10::intrusive_ptr<c10d::Store> store_;
   std::string name_;
   std::uint64_t number_ = 0;
-  std::deque<std::string> old_;
+  std::deque<std::pair<std::string, std::int64_t>> old_;
 };
 
 }  // namespace

@@ -101,7 +101,7 @@ World join_world() {
   if (launch.size <= 1) return world;
   world.rank = launch.rank;
   world.size = launch.size;
-  std::atexit(leave_world);  // also when an error ends the program: a launcher takes an exit without it for a crash
+  on_exit([](int status, void*) { leave_world(status); }, nullptr);  // also when an error ends the program: a launcher takes an exit without it for a crash
   if (launch.speaks_mpi && has_mpi()) {
     const MpiPlace mpi = start_mpi();
     if (mpi.size != launch.size) refuse_launcher(launch, mpi.size);
@@ -128,13 +128,13 @@ World join_world() {
   return world;
 }
 
-void leave_world() {
+void leave_world(int status) {
   if (keep) {
     if (keep->watchdog().failed_alone()) Watchdog::end_all(keep->watchdog().agreed_code());  // nobody can be waited for
     keep->close(own_rank, own_size);
     keep.reset();
   }
-  finish_mpi();
+  finish_mpi(status);
 }
 
 std::vector<std::string> gather_texts(const World& world, const std::string& text) {

@@ -31,8 +31,8 @@ struct World {
 /// not come within 60 s (CIRRUS_RENDEZVOUS_TIMEOUT) are named.
 World join_world();
 
-/// Ends what join_world() began: a barrier, then MPI. At exit at the latest.
-void leave_world();
+/// Ends what join_world() began: waits for the other ranks, then ends MPI. At exit at the latest, with its status.
+void leave_world(int status = 0);
 
 /// Each rank's text, by rank; in a world of one, its own. All ranks call it.
 std::vector<std::string> gather_texts(const World& world, const std::string& text);

@@ -188,14 +188,18 @@ BeamSolution solve_beam(const at::Tensor& t, const at::Tensor& q, const sky::Deg
   const auto told = [&](std::int64_t rows, std::int64_t columns) {
     if (options.progress) options.progress(static_cast<double>(rows * columns) / static_cast<double>(h * w));
   };
-  if (h <= whole && w <= whole) {
+  const bool one = h <= whole && w <= whole;
+  if (one && options.part == 0) {
     BeamSolution out = BeamProblem(t, q, degrade, options).solve();
     told(h, w);
     return out;
   }
-  BeamSolution out{at::empty_like(t), at::empty_like(q)};
+  BeamSolution out{at::zeros_like(t), at::zeros_like(q)};
+  if (one) return out;
+  std::int64_t number = 0;
   for (std::int64_t y = 0; y < h; y += options.tile) {
     for (std::int64_t x = 0; x < w; x += options.tile) {
+      if (number++ % options.parts != options.part) continue;
       const std::int64_t top = std::max<std::int64_t>(0, y - kTileMargin),
                          bottom = std::min(h, y + options.tile + kTileMargin);
       const std::int64_t left = std::max<std::int64_t>(0, x - kTileMargin),
@@ -224,6 +228,12 @@ BeamSolution solve_beam(const at::Tensor& t, const at::Tensor& q, const sky::Deg
     }
   }
   return out;
+}
+
+std::int64_t beam_solve_tiles(const sky::Degradation& degrade) {
+  const std::int64_t h = degrade.height() / degrade.factor(), w = degrade.width() / degrade.factor(),
+                     tile = BeamSolve{}.tile, whole = tile + 2 * kTileMargin;
+  return h <= whole && w <= whole ? 1 : ((h + tile - 1) / tile) * ((w + tile - 1) / tile);
 }
 
 double beam_solve_pixels(const sky::Degradation& degrade) {

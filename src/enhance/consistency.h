@@ -20,6 +20,8 @@ struct BeamSolve {
   int outer_steps = 16, inner_steps = 40;
   std::int64_t tile =
       256;  ///< pixels of q a side that are solved together: larger maps are cut, which bounds the memory
+  std::int64_t part = 0,
+               parts = 1;  ///< of several ranks that solve one map: this one solves tiles part, part + parts...
   std::function<void(double)> progress{};  ///< called with the share of the map that was just solved
 };
 struct BeamSolution {
@@ -29,9 +31,13 @@ struct BeamSolution {
 /// T + d that minimises |D sinh(T + d) - q|^2 / noise^2 + d' P^-1 d, P = sigma C sigma, as far as q is fitted to its
 /// noise. The sky goes on beyond the map: it starts as the mirror image and is free, since a beam carries light across
 /// the border. t: [H, W], q: [h, w] float64. `degrade` gives beam and factor. Tiles overlap by as much as a correction
-/// reaches, so that cutting changes the result by less than the solve's own tolerance.
+/// reaches, so that cutting changes the result by less than the solve's own tolerance. Where other ranks solve tiles,
+/// zero.
 BeamSolution solve_beam(const at::Tensor& t, const at::Tensor& q, const sky::Degradation& degrade,
                         const BeamSolve& options);
+
+/// Tiles that a map is cut into.
+std::int64_t beam_solve_tiles(const sky::Degradation& degrade);
 
 /// Pixels of q that one solve takes the time of: the sky beyond the border is solved with the map.
 double beam_solve_pixels(const sky::Degradation& degrade);

@@ -75,17 +75,47 @@ private:
   std::int64_t told_ = 0;
 };
 
+/// A solve by all ranks of a group: each solves some of its tiles. t: rank 0's, overwritten on the others; [H, W] on
+/// all. The solution is everyone's.
+BeamSolution solve_together(const at::Tensor& t, const at::Tensor& q, const Ensemble& data, const BeamSolve& solve,
+                            const EnhanceOptions& o, MapGroup& group) {
+  BeamSolve mine = solve;
+  if (group.size() == 1) {
+    mine.progress = SolveProgress(o.progress);
+    return on_one_thread([&] { return solve_beam(t, q, data.degrade, mine); });
+  }
+  mine.part = group.rank();
+  mine.parts = group.size();
+  group.from_first(t);
+  const BeamSolution solution = on_one_thread([&] { return solve_beam(t, q, data.degrade, mine); });
+  group.put_together(solution.t);
+  group.put_together(solution.degraded);
+  if (o.progress) o.progress(kSolveIsWorth);
+  return solution;
+}
+
 /// Makes each member agree with the data plus a noise draw of its own (beam mode), in place. `first`: number of the
-/// first of these members.
-void make_consistent(at::Tensor& t, std::int64_t first, const Ensemble& data, const BeamSolve& solve,
-                     const EnhanceOptions& o) {
+/// first of these members. group: ranks that solve together; only the first of them has members.
+void make_consistent(at::Tensor& t, std::int64_t first, std::int64_t count, const Ensemble& data,
+                     const BeamSolve& solve, const EnhanceOptions& o, MapGroup& group) {
+  const auto observed = [&](std::int64_t i) {
+    const at::Tensor draw = kernels::normal_noise(
+        {1, 1, data.q.size(0), data.q.size(1)}, {o.seed, Purpose::data_noise, {static_cast<std::uint64_t>(first + i)}});
+    return data.q + data.noise * draw.to(at::kDouble).view(data.q.sizes());
+  };
+  if (group.size() > 1) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      const at::Tensor member =
+          group.is_first() ? t[i] : at::empty({data.degrade.height(), data.degrade.width()}, at::kDouble);
+      const BeamSolution solution = solve_together(member, observed(i), data, solve, o, group);
+      if (group.is_first()) member.copy_(solution.t);
+    }
+    return;
+  }
   const auto one = [&](std::int64_t i) {
-    const at::Tensor draw =
-        kernels::normal_noise({1, 1, data.q.size(0), data.q.size(1)},
-                              {o.seed, Purpose::data_noise, {static_cast<std::uint64_t>(first + i)}});
     BeamSolve mine = solve;
     mine.progress = SolveProgress(o.progress);
-    t[i].copy_(solve_beam(t[i], data.q + data.noise * draw.to(at::kDouble).view(data.q.sizes()), data.degrade, mine).t);
+    t[i].copy_(solve_beam(t[i], observed(i), data.degrade, mine).t);
   };
   // Members beside each other as far as memory allows, each on one thread: sums do not depend on the number of threads.
   const auto fit = static_cast<std::int64_t>(kSolvesAtOnceBytes / beam_solve_bytes(data.degrade));
@@ -124,7 +154,7 @@ void gather(const at::Tensor& own, at::Tensor& all, const Shares& shares, Ranks&
   std::int64_t mine = 0;
   for (std::int64_t i = 0; i < shares.members; ++i) {
     const int owner = shares.owner_of(i);
-    ranks.to_lead(ranks.is_lead() ? all[i] : owner == ranks.rank() ? own[mine++] : at::Tensor(), owner);
+    ranks.all().to_first(ranks.is_lead() ? all[i] : owner == ranks.rank() ? own[mine++] : at::Tensor(), owner);
   }
 }
 
@@ -160,13 +190,11 @@ Shares plan_shares(int ranks, const Layout& layout, const diffusion::Denoiser& n
                      network.alignment());
 }
 
-std::pair<Layout, EnhanceOptions> largest_share(const Shares& shares, const Layout& layout, const EnhanceOptions& o) {
+Layout strip_layout(const Layout& layout, const Shares& shares) {
   Layout l = layout;
-  EnhanceOptions mine = o;
-  mine.members = shares.members_of(0);
   l.rows = shares.rows;
   l.rows.starts.resize(static_cast<std::size_t>(shares.strips()[0].count));
-  return {l, mine};
+  return l;
 }
 
 std::int64_t solve_evaluations(const EnhanceOptions& o, const Sampling& sampling) {
@@ -174,15 +202,20 @@ std::int64_t solve_evaluations(const EnhanceOptions& o, const Sampling& sampling
   return kSolveIsWorth * (o.sampler.name == "mean" ? 1 : o.members + 1);
 }
 
-double work_pixels(const Layout& l, const EnhanceOptions& o, const Sampling& sampling) {
+double work_pixels(const Layout& l, const EnhanceOptions& o, const Sampling& sampling, const Shares& shares) {
   const bool one = o.sampler.name == "mean";
-  const auto evaluations = static_cast<double>(one ? 1 : o.members * diffusion::evaluations(o.sampler) + 1);
-  const double network = static_cast<double>(l.window_pixels()) * evaluations;
-  const auto solves = static_cast<double>(solve_evaluations(o, sampling));
-  if (solves == 0) return network;
-  const double s = static_cast<double>(sampling.factor);
-  return network +
-         solves * s * s * beam_solve_pixels({l.height, l.width, sampling.difference_sigma(), sampling.factor});
+  const auto members = static_cast<double>(shares.members_of(0));
+  const double evaluations = one ? 1 : members * diffusion::evaluations(o.sampler) + 1,
+               network = static_cast<double>(strip_layout(l, shares).window_pixels()) * evaluations;
+  if (sampling.beam_in <= 0 || !o.consistency) return network;
+  const sky::Degradation degrade(l.height, l.width, sampling.difference_sigma(), sampling.factor);
+  const std::int64_t tiles = beam_solve_tiles(degrade);
+  const auto share = [&](int ranks) {  // of a solve that so many do together
+    return static_cast<double>((tiles + ranks - 1) / ranks) / static_cast<double>(tiles);
+  };
+  const double s = static_cast<double>(sampling.factor),
+               solves = (one ? 0 : members * share(shares.team_size)) + share(shares.ranks);
+  return network + static_cast<double>(kSolveIsWorth) * solves * s * s * beam_solve_pixels(degrade);
 }
 
 double peak_memory_bytes(const Layout& l, const EnhanceOptions& o, const Sampling& sampling) {
@@ -222,13 +255,13 @@ Ensemble draw_ensemble(const Observation& given, const at::Tensor& missing, Mode
              .average = {}};
   const bool block = observation.block_mode();
   const Shares shares = plan_shares(ranks.size(), layout, *model.network, o);
-  const bool holds = shares.holds(ranks.rank());
-  const std::int64_t first = holds ? shares.first_member(shares.team_of(ranks.rank())) : 0,
-                     count = holds ? shares.members_of(shares.team_of(ranks.rank())) : 0;
+  const int team = shares.team_of(ranks.rank());
+  const std::int64_t first = team < 0 ? 0 : shares.first_member(team), count = team < 0 ? 0 : shares.members_of(team),
+                     held = shares.holds(ranks.rank()) ? count : 0;
 
   // A map without contrast has no scale to add detail at.
   const bool flat = observation.lr.max().item<double>() == observation.lr.min().item<double>();
-  at::Tensor t = flat ? at::zeros({count, layout.height, layout.width}, at::kDouble)
+  at::Tensor t = flat ? at::zeros({held, layout.height, layout.width}, at::kDouble)
                       : sample_members(p, model, o, layout, shares, ranks);
   const auto [low, high] = bounds(e.q, sampling.factor);
   const auto bounded = [low = low, high = high](const at::Tensor& x) { return at::minimum(at::maximum(x, low), high); };
@@ -244,34 +277,38 @@ Ensemble draw_ensemble(const Observation& given, const at::Tensor& missing, Mode
     solve.high = high;
     if (shares.members > 1) gather(t, e.members, shares, ranks);
     // Of the ensemble: the lead's to compute, so that its sums have one order.
-    solve.sigma = ranks.is_lead() ? on_one_thread([&] { return correction_sigma(shares.members > 1 ? e.members : t, p); })
-                                  : at::empty({layout.height, layout.width}, at::kDouble);
-    if (o.consistency && !e.one && shares.members > 1) {
-      ranks.meet();
-      ranks.from_lead(solve.sigma);
-    }
+    solve.sigma = ranks.is_lead()
+                      ? on_one_thread([&] { return correction_sigma(shares.members > 1 ? e.members : t, p); })
+                      : at::empty({layout.height, layout.width}, at::kDouble);
+    ranks.meet();
+    ranks.all().from_first(solve.sigma);
   }
-  if (o.consistency && !e.one && count > 0) {
-    if (block) {
+  const bool in_tiles = !block && beam_solve_tiles(e.degrade) > 1;  // which ranks can solve together
+  MapGroup alone;
+  if (o.consistency && !e.one) {
+    MapGroup& group = in_tiles && shares.team_size > 1 ? ranks.team(shares.team_size) : alone;
+    if (!block)
+      make_consistent(t, first, group.size() > 1 ? count : held, e, solve, o, group);
+    else if (held > 0) {
       const at::Device where =
           model.device->capabilities().float64 ? model.device->torch_device() : at::Device(at::kCPU);
       t = kernels::project_blocks(t.to(where), e.q.to(where), sampling.factor).cpu();
-    } else {
-      make_consistent(t, first, e, solve, o);
     }
   }
   gather(t, e.members, shares, ranks);
-  if (!ranks.is_lead()) return e;
-  e.average = e.members.mean(0);
-  if (estimate.defined()) {
-    const auto n = static_cast<double>(shares.members);
-    e.average = (n * e.average + kEvaluationIsWorth * bounded(estimate)) / (n + kEvaluationIsWorth);
+  if (ranks.is_lead()) {
+    e.average = e.members.mean(0);
+    if (estimate.defined()) {
+      const auto n = static_cast<double>(shares.members);
+      e.average = (n * e.average + kEvaluationIsWorth * bounded(estimate)) / (n + kEvaluationIsWorth);
+    }
+    if (o.consistency && block) e.average = kernels::project_blocks(e.average, e.q, sampling.factor);
+  } else if (in_tiles) {
+    e.average = at::empty({layout.height, layout.width}, at::kDouble);
   }
-  if (o.consistency && block) {
-    e.average = kernels::project_blocks(e.average, e.q, sampling.factor);
-  } else if (o.consistency) {
-    solve.progress = SolveProgress(o.progress);
-    const BeamSolution solved = on_one_thread([&] { return solve_beam(e.average, e.q, e.degrade, solve); });
+  if (o.consistency && !block && (ranks.is_lead() || in_tiles)) {
+    if (in_tiles) ranks.meet();
+    const BeamSolution solved = solve_together(e.average, e.q, e, solve, o, in_tiles ? ranks.all() : alone);
     e.average = solved.t;
     e.degraded = solved.degraded;
   }

@@ -49,17 +49,18 @@ Layout plan_layout(std::int64_t lr_height, std::int64_t lr_width, std::int64_t f
 
 /// How the ranks share a map with this layout.
 Shares plan_shares(int ranks, const Layout& layout, const diffusion::Denoiser& network, const EnhanceOptions& options);
-/// What the rank with the most to do has of layout and members: for predictions of time.
-std::pair<Layout, EnhanceOptions> largest_share(const Shares& shares, const Layout& layout,
-                                                const EnhanceOptions& options);
+/// The layout of the largest strip: of what one rank passes over in an evaluation.
+Layout strip_layout(const Layout& layout, const Shares& shares);
 
 /// What the agreement with the data takes in beam mode, as network evaluations of one member; 0 otherwise.
 std::int64_t solve_evaluations(const EnhanceOptions& options, const Sampling& sampling);
 
-/// Output pixels the network passes over in all, the beam solves counted as solve_evaluations().
-double work_pixels(const Layout& layout, const EnhanceOptions& options, const Sampling& sampling);
+/// Output pixels the network passes over in all on the rank that has most to do, the beam solves counted as
+/// solve_evaluations().
+double work_pixels(const Layout& layout, const EnhanceOptions& options, const Sampling& sampling, const Shares& shares);
 
-/// Bytes the state, the members, the network's activations and the beam solves take at their peak; an estimate.
+/// Bytes the state, the members, the network's activations and the beam solves take at their peak (on the rank that
+/// holds all members; `layout`: of its strip); an estimate.
 double peak_memory_bytes(const Layout& layout, const EnhanceOptions& options, const Sampling& sampling);
 
 /// An ensemble in the transform T, drawn and made to agree with the data. On ranks other than the lead, no maps.
@@ -68,14 +69,14 @@ struct Ensemble {
   bool one = false;  ///< the sampler "mean"
   Layout layout;
   metrics::Transform transform;
-  at::Tensor base;               ///< T(U)
-  at::Tensor q;                  ///< (y - m)/a, [h, w]
-  double noise = 0;              ///< sigma / a
-  at::Tensor weight;             ///< [h, w], 1 where there are data
+  at::Tensor base;    ///< T(U)
+  at::Tensor q;       ///< (y - m)/a, [h, w]
+  double noise = 0;   ///< sigma / a
+  at::Tensor weight;  ///< [h, w], 1 where there are data
   sky::Degradation degrade;
-  at::Tensor members;            ///< [N, H, W]
-  at::Tensor average;            ///< [H, W]
-  at::Tensor degraded{};         ///< q of the average, [h, w]: what the solve found (beam mode)
+  at::Tensor members;     ///< [N, H, W]
+  at::Tensor average;     ///< [H, W]
+  at::Tensor degraded{};  ///< q of the average, [h, w]: what the solve found (beam mode)
 };
 
 /// missing: [h, w] bool, pixels of the observation that were filled: they do not constrain anything. All ranks call it,

@@ -11,9 +11,12 @@
 namespace cirrus::enhance {
 
 Ranks::Ranks(const dist::World& world, const device::Device& device)
-    : world_(world), device_(&device), through_device_(world.launcher != "mpi") {
-  if (size() == 1) return;
-  maps_ = dist::make_group(world_, through_device_ ? device : device::cpu(), dist::all_ranks(world_, "maps"));
+    : world_(world), device_(&device), all_(maps_of(dist::all_ranks(world, "maps"))) {}
+
+MapGroup Ranks::maps_of(const dist::Members& members) const {
+  if (size() == 1) return {};
+  const bool by_host = world_.launcher == "mpi";
+  return {dist::make_group(world_, by_host ? device::cpu() : *device_, members), by_host ? nullptr : device_};
 }
 
 void Ranks::meet() {
@@ -26,7 +29,8 @@ void Ranks::meet() {
   const std::uint64_t number = meetings_++;
   if (store.add(key(number, "here"), 1) == size()) store.set(key(number, "all"), std::vector<std::uint8_t>{1});
   using namespace std::chrono_literals;
-  for (auto pause = 1ms; !store.check({key(number, "all")}); pause = std::min<std::chrono::milliseconds>(2 * pause, 50ms)) {
+  for (auto pause = 1ms; !store.check({key(number, "all")});
+       pause = std::min<std::chrono::milliseconds>(2 * pause, 50ms)) {
     std::this_thread::sleep_for(pause);
     signals::check_interrupt();
   }
@@ -61,61 +65,73 @@ void Ranks::agree(const std::function<void()>& work) {
   }
 }
 
-at::Tensor Ranks::wire_for(std::int64_t pixels) const {
-  if (!through_device_) return at::empty({pixels}, at::kDouble);
+dist::Members Ranks::neighbours(const char* what, int size) const {
+  const int color = world_.rank / size, first = color * size;
+  return {what + std::to_string(size), color, world_.rank - first, std::min(size, world_.size - first)};
+}
+
+MapGroup& Ranks::team(int size) {
+  const auto found = teams_.find(size);
+  if (found != teams_.end()) return found->second;
+  return teams_[size] = maps_of(neighbours("maps of teams of ", size));
+}
+
+dist::ProcessGroup& Ranks::team_on_device(int size) {
+  std::shared_ptr<dist::ProcessGroup>& group = teams_on_device_[size];
+  if (!group) group = dist::make_group(world_, *device_, neighbours("strips of teams of ", size));
+  return *group;
+}
+
+at::Tensor MapGroup::wire_for(std::int64_t pixels) const {
+  if (device_ == nullptr) return at::empty({pixels}, at::kDouble);
   const bool whole = device_->capabilities().float64;
   return at::empty({whole ? pixels : 2 * pixels},
                    at::TensorOptions(device_->torch_device()).dtype(whole ? at::kDouble : at::kFloat));
 }
 
 /// As the group's tensors are. Where the device has no float64: a float32, and what it lacks.
-at::Tensor Ranks::wired(const at::Tensor& map) const {
-  const at::Tensor flat = map.contiguous().view(-1);
-  if (!through_device_) return flat;
+at::Tensor MapGroup::wired(const at::Tensor& map) const {
+  const at::Tensor flat = map.view(-1);
+  if (device_ == nullptr) return flat;
   if (device_->capabilities().float64) return flat.to(device_->torch_device());
   const at::Tensor high = flat.to(at::kFloat), low = (flat - high.to(at::kDouble)).to(at::kFloat);
   return at::cat({high, low}).to(device_->torch_device());
 }
 
-void Ranks::unwire(const at::Tensor& wire, const at::Tensor& map) const {
-  const at::Tensor host = wire.cpu(), flat = map.view(-1);
-  if (host.scalar_type() == at::kDouble) {
-    if (host.data_ptr() != flat.data_ptr()) flat.copy_(host);
-    return;
-  }
-  const std::int64_t n = flat.numel();
-  flat.copy_(host.narrow(0, 0, n).to(at::kDouble) + host.narrow(0, n, n).to(at::kDouble));
+void MapGroup::unwire(const at::Tensor& wire, const at::Tensor& map) const {
+  if (device_ == nullptr) return;  // it was the map itself
+  const at::Tensor host = wire.cpu();
+  const std::int64_t n = map.numel();
+  map.view(-1).copy_(host.scalar_type() == at::kDouble
+                         ? host
+                         : host.narrow(0, 0, n).to(at::kDouble) + host.narrow(0, n, n).to(at::kDouble));
 }
 
-void Ranks::to_lead(const at::Tensor& map, int owner) {
+void MapGroup::to_first(const at::Tensor& map, int owner) {
   if (owner == 0 || size() == 1) return;
-  const bool sends = rank() == owner, receives = is_lead();
-  const at::Tensor in = sends ? wired(map) : wire_for(0);
-  const bool direct = receives && !through_device_ && map.is_contiguous();
-  const at::Tensor out = direct ? map.view(-1) : wire_for(receives ? map.numel() : 0);
+  const bool sends = rank() == owner;
+  const at::Tensor in = sends ? wired(map) : wire_for(0), out = !is_first()          ? wire_for(0)
+                                                                : device_ == nullptr ? map.view(-1)
+                                                                                     : wire_for(map.numel());
   std::vector<std::int64_t> from(static_cast<std::size_t>(size())), to = from;
-  if (receives) from[static_cast<std::size_t>(owner)] = out.numel();
+  if (is_first()) from[static_cast<std::size_t>(owner)] = out.numel();
   if (sends) to[0] = in.numel();
-  maps_->exchange(out, from, in, to, "a member's map").wait();
-  if (receives) unwire(out, map);
+  group_->exchange(out, from, in, to, "a member's map").wait();
+  if (is_first()) unwire(out, map);
 }
 
-void Ranks::from_lead(const at::Tensor& map) {
+void MapGroup::from_first(const at::Tensor& map) {
   if (size() == 1) return;
-  const at::Tensor wire = is_lead() ? wired(map) : wire_for(map.numel());
-  maps_->broadcast(wire, 0, "the lead's map").wait();
-  if (!is_lead()) unwire(wire, map);
+  const at::Tensor wire = is_first() || device_ == nullptr ? wired(map) : wire_for(map.numel());
+  group_->broadcast(wire, 0, "a map of all").wait();
+  if (!is_first()) unwire(wire, map);
 }
 
-dist::ProcessGroup& Ranks::team(int size) {
-  std::shared_ptr<dist::ProcessGroup>& group = teams_[size];
-  if (!group) {
-    const int color = world_.rank / size, first = color * size;
-    group = dist::make_group(world_, *device_,
-                             {"strips of " + std::to_string(size), color, world_.rank - first,
-                              std::min(size, world_.size - first)});
-  }
-  return *group;
+void MapGroup::put_together(const at::Tensor& map) {
+  if (size() == 1) return;
+  const at::Tensor wire = wired(map);
+  group_->all_reduce(wire, dist::Reduce::sum, "the parts of a map").wait();
+  unwire(wire, map);
 }
 
 }  // namespace cirrus::enhance

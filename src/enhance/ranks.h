@@ -12,6 +12,37 @@
 
 namespace cirrus::enhance {
 
+/// Ranks that pass maps to each other: float64, on the host, dense, of one shape on all of them. All ranks of a group
+/// make the same calls in the same order; no rank may come to a call much later than others (see Ranks::meet). Where
+/// ranks have no MPI, maps travel by way of the device; one without float64 carries 48 of the 53 bits.
+class MapGroup {
+public:
+  /// This process alone.
+  MapGroup() : group_(std::make_shared<dist::ProcessGroup>()) {}
+  /// `device`: by whose collectives; null: those of the host.
+  MapGroup(std::shared_ptr<dist::ProcessGroup> group, const device::Device* device)
+      : group_(std::move(group)), device_(device) {}
+
+  int rank() const { return group_->rank(); }
+  int size() const { return group_->size(); }
+  bool is_first() const { return rank() == 0; }
+
+  /// A map of `owner`'s becomes rank 0's; others may give none.
+  void to_first(const at::Tensor& map, int owner);
+  /// Rank 0's map becomes everyone's.
+  void from_first(const at::Tensor& map);
+  /// Maps of which at most one rank's is not zero, at each pixel, become their sum.
+  void put_together(const at::Tensor& map);
+
+private:
+  at::Tensor wired(const at::Tensor& map) const;
+  at::Tensor wire_for(std::int64_t pixels) const;
+  void unwire(const at::Tensor& wire, const at::Tensor& map) const;
+
+  std::shared_ptr<dist::ProcessGroup> group_;
+  const device::Device* device_ = nullptr;
+};
+
 class Ranks {
 public:
   /// This process alone.
@@ -33,24 +64,21 @@ public:
   /// are several. For what communicates nothing.
   void agree(const std::function<void()>& work);
 
-  /// A map of `owner`'s becomes the lead's. float64, on the host, of one shape; ranks that are neither may give none.
-  void to_lead(const at::Tensor& map, int owner);
-  /// The lead's map becomes everyone's.
-  void from_lead(const at::Tensor& map);
-
-  /// Groups of `size` neighbouring ranks, for tensors of the device: ranks 0 to size - 1, and so on.
-  dist::ProcessGroup& team(int size);
+  /// For maps among all ranks.
+  MapGroup& all() { return all_; }
+  /// For maps, and for tensors of the device, among `size` neighbouring ranks: ranks 0 to size - 1, and so on.
+  MapGroup& team(int size);
+  dist::ProcessGroup& team_on_device(int size);
 
 private:
-  at::Tensor wired(const at::Tensor& map) const;
-  at::Tensor wire_for(std::int64_t pixels) const;
-  void unwire(const at::Tensor& wire, const at::Tensor& map) const;
+  MapGroup maps_of(const dist::Members& members) const;
+  dist::Members neighbours(const char* what, int size) const;
 
   dist::World world_;
   const device::Device* device_ = nullptr;
-  bool through_device_ = false;  ///< without MPI: maps reach other ranks by way of the device
-  std::shared_ptr<dist::ProcessGroup> maps_;
-  std::map<int, std::shared_ptr<dist::ProcessGroup>> teams_;
+  MapGroup all_;
+  std::map<int, MapGroup> teams_;
+  std::map<int, std::shared_ptr<dist::ProcessGroup>> teams_on_device_;
   std::uint64_t meetings_ = 0;
 };
 

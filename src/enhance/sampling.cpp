@@ -15,10 +15,10 @@ namespace {
 
 /// What this rank samples.
 struct Share {
-  std::int64_t first = 0, count = 0;         ///< members
-  std::vector<diffusion::Strip> strips;      ///< of its team; empty: each rank has whole members
-  std::size_t place = 0;                     ///< in the team
-  dist::ProcessGroup* group = nullptr;       ///< of the team
+  std::int64_t first = 0, count = 0;     ///< members
+  std::vector<diffusion::Strip> strips;  ///< of its team; empty: each rank has whole members
+  std::size_t place = 0;                 ///< in the team
+  dist::ProcessGroup* group = nullptr;   ///< of the team
   bool holds = true;
 };
 
@@ -26,7 +26,7 @@ Share share_of(const Shares& shares, Ranks& ranks) {
   Share share;
   if (shares.team_size > 1) {
     share.strips = shares.strips();
-    share.group = &ranks.team(shares.team_size);
+    share.group = &ranks.team_on_device(shares.team_size);
   }
   const int team = shares.team_of(ranks.rank());
   share.holds = shares.holds(ranks.rank());
@@ -138,8 +138,8 @@ at::Tensor sample_members(const Prepared& p, Model& model, const EnhanceOptions&
   }
 }
 
-at::Tensor estimate_mean(const Prepared& p, Model& model, const EnhanceOptions& o, Layout& layout,
-                         const Shares& shares, Ranks& ranks) {
+at::Tensor estimate_mean(const Prepared& p, Model& model, const EnhanceOptions& o, Layout& layout, const Shares& shares,
+                         Ranks& ranks) {
   EnhanceOptions evaluation = o;
   evaluation.sampler.name = "mean";
   evaluation.sampler.churn = 0;
@@ -155,7 +155,7 @@ at::Tensor estimate_mean(const Prepared& p, Model& model, const EnhanceOptions& 
   at::Tensor map = t.size(0) > 0 ? t[0] : at::Tensor();
   if (ranks.is_lead() && owner != 0) map = at::empty({layout.height, layout.width}, at::kDouble);
   ranks.meet();
-  ranks.to_lead(map, owner);
+  ranks.all().to_first(map, owner);
   return map;
 }
 

@@ -8,9 +8,9 @@
 
 namespace cirrus::enhance {
 
-/// T of the members of this rank's team on the rank that holds them, [N, H, W] float64; elsewhere no members, [0, H, W].
-/// `members`: those of `shares` ("mean": one). With as many windows and members at once as the device's memory holds:
-/// fewer, where `layout`'s do not fit; told in `layout`. All ranks call it.
+/// T of the members of this rank's team on the rank that holds them, [N, H, W] float64; elsewhere no members, [0, H,
+/// W]. `members`: those of `shares` ("mean": one). With as many windows and members at once as the device's memory
+/// holds: fewer, where `layout`'s do not fit; told in `layout`. All ranks call it.
 at::Tensor sample_members(const Prepared& prepared, Model& model, const EnhanceOptions& options, Layout& layout,
                           const Shares& shares, Ranks& ranks);
 

@@ -20,7 +20,9 @@ int Shares::team_of(int rank) const {
   return place < 0 || place >= teams * team_size ? -1 : place / team_size;
 }
 
-std::int64_t Shares::first_member(int team) const { return team * (members / teams) + std::min<std::int64_t>(team, members % teams); }
+std::int64_t Shares::first_member(int team) const {
+  return team * (members / teams) + std::min<std::int64_t>(team, members % teams);
+}
 
 std::int64_t Shares::members_of(int team) const { return first_member(team + 1) - first_member(team); }
 
@@ -36,8 +38,9 @@ std::string Shares::text() const {
   };
   const std::int64_t most = members_of(0), least = members_of(teams - 1);
   const std::string each = (most == least ? "" : std::to_string(least) + " or ") + number(most, "member");
-  if (team_size == 1) return number(ranks, "rank") + ": " + each + " each";
-  return number(ranks, "rank") + ": " + each + " for each team of " + std::to_string(team_size) + ", a strip a rank";
+  const std::string who = (idle() > 0 ? std::to_string(ranks - idle()) + " of " : "") + number(ranks, "rank") + ": ";
+  if (team_size == 1) return who + each + " each";
+  return who + each + " for each team of " + std::to_string(team_size) + ", a strip a rank";
 }
 
 Shares plan_shares(int ranks, std::int64_t members, const diffusion::TileAxis& rows, std::int64_t radius,

@@ -15,9 +15,9 @@ namespace cirrus::enhance {
 struct Shares {
   int ranks = 1;
   int teams = 1, team_size = 1;
-  int first_rank = 0;         ///< of the first team
+  int first_rank = 0;  ///< of the first team
   std::int64_t members = 1;
-  diffusion::TileAxis rows;   ///< of the windows: the layout's, unless its only window was split
+  diffusion::TileAxis rows;  ///< of the windows: the layout's, unless its only window was split
   bool split = false;
 
   /// -1: the rank has nothing to do.

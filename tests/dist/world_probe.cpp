@@ -5,6 +5,7 @@
 //   collectives           every collective in every element type against sums known by heart
 //   texts                 gathered and broadcast texts
 //   late RANK SECONDS     that rank comes to a barrier so much later
+//   loop SECONDS          all-reduces of 1 MB so long
 //   die RANK SIGNAL       that rank ends by a signal while the others wait for it
 //   fail RANK|all CODE    that rank, or all, end with an error
 #include <ATen/ATen.h>
@@ -106,6 +107,16 @@ int probe(const Arguments& arguments) {
     if (mine) std::this_thread::sleep_for(std::chrono::duration<double>(std::stod(word(2))));
     dist::barrier(world);
     log::print("all came");
+  }
+  if (command == "loop") {
+    const auto group = dist::make_group(world, device::cpu(), dist::all_ranks(world, "test"));
+    const auto started = std::chrono::steady_clock::now();
+    const at::Tensor t = at::zeros({1 << 18}, at::kFloat), on = at::ones({1}, at::kLong);
+    while (on.item<std::int64_t>() != 0) {
+      group->all_reduce(t, dist::Reduce::sum, "a loop").wait();
+      on.fill_(std::chrono::steady_clock::now() - started < std::chrono::duration<double>(std::stod(word(1))));
+      group->broadcast(on, 0, "a loop").wait();
+    }
   }
   if (command == "die") {
     dist::barrier(world);

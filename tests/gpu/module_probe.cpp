@@ -1,6 +1,6 @@
-// module_probe loads|opens MODULE: whether the CUDA module loads and has a kernel for each operator of the CPU, and
-// what the registry says of its device. Exit code 0: as it must be; 1: not; 77: libraries that the module needs are not
-// on this machine.
+// module_probe loads|opens MODULE: whether the CUDA module loads, has a kernel for each operator of the CPU and, where
+// it was built with one, a library of collectives that fits LibTorch; and what the registry says of its device. Exit
+// code 0: as it must be; 1: not; 77: libraries that the module needs are not on this machine.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <dlfcn.h>
 
@@ -10,6 +10,7 @@
 
 #include "base/errors.h"
 #include "device/device.h"
+#include "dist/collective_library.h"
 
 namespace {
 
@@ -41,6 +42,18 @@ int loads(const std::string& file) {
     wrong = 1;
   }
   std::cout << operators << " operators\n";
+#ifdef CIRRUS_HAVE_COLLECTIVES
+  const auto collectives = reinterpret_cast<dist::CollectiveEntry>(dlsym(handle, "cirrus_collectives"));
+  if (collectives == nullptr || collectives(dist::kCollectivesAbi + 1) != nullptr ||
+      collectives(dist::kCollectivesAbi) == nullptr) {
+    std::cout << "cirrus_collectives is missing, or takes any version\n";
+    return 1;
+  }
+  const dist::CollectiveLibrary& library = *collectives(dist::kCollectivesAbi);
+  const std::string problem = library.prepare("");
+  std::cout << library.name << ": " << (problem.empty() ? "ready" : problem) << "\n";
+  if (!problem.empty()) wrong = 1;
+#endif
   return operators > 20 ? wrong : 1;
 }
 

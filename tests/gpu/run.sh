@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What only a machine with an NVIDIA GPU can tell: the suites of kernels and devices on the card, then the benchmark, as one
-# JSON object. Takes less than eight minutes beside the build.
+# What only a machine with an NVIDIA GPU can tell: the suites of kernels and devices on the card, NCCL's collectives where there
+# are two cards, then the benchmark, as one JSON object. Takes less than eight minutes beside the build.
 set -euo pipefail
 
 usage() {
@@ -32,7 +32,7 @@ while (($#)); do
 done
 [[ $jobs =~ ^[1-9][0-9]*$ && $seconds =~ ^[1-9][0-9]*$ ]] || { usage >&2 && exit 64; }
 
-targets=(cirrus test_kernels test_device test_gpu module_probe cirrus_modules)
+targets=(cirrus test_kernels test_device test_gpu module_probe collectives_probe cirrus_modules)
 if [[ -f $root/tests/gpu/gpu_benchmark.cpp ]]; then targets+=(gpu_benchmark); fi
 if [[ -z $build ]]; then
   build=$root/build-gpu
@@ -56,7 +56,8 @@ left() { echo $((seconds - (SECONDS - started) > 5 ? seconds - (SECONDS - starte
 "$build/bin/module_probe" opens "$build/lib/cirrus/libcirrus_cuda.so" >"$logs/card.log" 2>&1 || true
 cat "$logs/card.log"
 if ! grep -q '^compute capability' "$logs/card.log"; then exit 69; fi
-"$build/bin/module_probe" loads "$build/lib/cirrus/libcirrus_cuda.so" || exit 1
+"$build/bin/module_probe" loads "$build/lib/cirrus/libcirrus_cuda.so" 2>&1 | tee "$logs/module.log" || exit 1
+cards=$(sed -nE 's/^cuda: ([0-9]+) card.*/\1/p' "$logs/module.log")
 
 # ---- suites, each by itself: one that crashes the card's context takes no other with it
 
@@ -77,6 +78,42 @@ suite() {
 }
 suite kernels
 suite device
+
+# ---- collectives: two processes, a card each, without MPI
+
+# pair NAME VARIABLE=VALUE: the probe's checks; its stdout is in NAME.log.
+pair() {
+  local name=$1 port=$((20000 + $$ % 20000)) status=0 first
+  local settings=(WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 "MASTER_PORT=$port" "$2")
+  local probe=(timeout "$(left)" "$build/bin/collectives_probe" cuda check groups large)
+  env "${settings[@]}" RANK=0 LOCAL_RANK=0 "${probe[@]}" >"$logs/$name.log" 2>"$logs/$name-0.err" &
+  first=$!
+  env "${settings[@]}" RANK=1 LOCAL_RANK=1 "${probe[@]}" >/dev/null 2>"$logs/$name-1.err" || status=$?
+  wait "$first" || status=$?
+  if ((status != 0)); then tail -n 20 "$logs/$name-0.err" "$logs/$name-1.err" >&2; fi
+  return "$status"
+}
+word() { sed -n "s/^$1 //p" "$logs/$2.log"; }
+
+if ((${cards:-0} < 2)); then
+  echo "nccl       skipped: it needs two GPUs, and ${cards:-0} can be used here"
+  results+="\"nccl\": {\"skipped\": \"needs two GPUs\"}, "
+else
+  begin=$SECONDS status=0
+  pair nccl CIRRUS_COLLECTIVES= || status=1
+  pair staged CIRRUS_COLLECTIVES=host || status=1
+  if [[ $(word backend nccl) != nccl ]]; then
+    echo "nccl: the backend is '$(word backend nccl)'" >&2
+    status=1
+  fi
+  if [[ -z $(word digest nccl) || $(word digest nccl) != "$(word digest staged)" ]]; then
+    echo "nccl: NCCL and host memory give different sums" >&2
+    status=1
+  fi
+  printf '%-10s %s, %d s\n' nccl "$( ((status == 0)) && echo passed || echo failed)" $((SECONDS - begin))
+  results+="\"nccl\": {\"exit_code\": $status, \"seconds\": $((SECONDS - begin))}, "
+  ((status == 0)) || failed=1
+fi
 
 # ---- benchmark: prints one JSON object
 

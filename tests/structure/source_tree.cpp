@@ -64,8 +64,8 @@ struct Territory {
 const std::vector<Territory>& territories() {
   static const std::vector<Territory> all = {
       {"CUDA or Gaudi", std::regex("cuda|hpu|habana", std::regex::icase),
-       std::regex("src/device/.*|src/kernels/[^/]+/cuda[^/]*|src/dist/nccl[^/]*|tests/(device|gpu)/.*")},
-      {"NCCL or HCCL", std::regex("nccl|hccl", std::regex::icase), std::regex("src/dist/.*|tests/dist/.*")},
+       std::regex("src/device/.*|src/kernels/[^/]+/cuda[^/]*|src/dist/(nccl|hccl)[^/]*|tests/(device|gpu)/.*")},
+      {"NCCL or HCCL", std::regex("nccl|hccl", std::regex::icase), std::regex("src/dist/.*|tests/(dist|device)/.*")},
       {"MPI", std::regex("<mpi\\.h>|\\bMPI_\\w+"), std::regex("src/dist/.*|tests/mpi/.*")},
       {"CFITSIO", std::regex("<fitsio2?\\.h>"), std::regex("src/fits/.*|tests/.*")},
       {"WCSLIB", std::regex("<wcslib/|<wcs(hdr|fix)?\\.h>"), std::regex("src/fits/.*|tests/.*")},

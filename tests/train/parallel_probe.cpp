@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -177,6 +178,7 @@ int probe(const Arguments& arguments) {
     if (yes("slow")) std::this_thread::sleep_for(std::chrono::duration<double>(number("slow", 0)));
   });
   const std::filesystem::path out = arguments.words.at(0);
+  std::ofstream(out / ("pid-" + std::to_string(world.rank))) << getpid() << std::endl;
   if (yes("measure")) {  // one step at a time, without the loop
     train::Run run(task, device::cpu(), o, out, world);
     for (std::int64_t s = 0; s < o.steps; ++s) {

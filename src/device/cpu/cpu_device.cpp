@@ -106,7 +106,9 @@ public:
       throw Error(ExitCode::unavailable, "There is one cpu device, not cpu:" + std::to_string(index),
                   "use --device cpu --threads N");
     auto cpu = std::make_unique<CpuDevice>();
-    limit_tensor_memory(cpu->memory().available / 10 * 9);  // the rest is for what is no tensor
+    // The rest is for what is no tensor: oneDNN's code, stacks, libraries, which end the program where they find no room.
+    const std::uint64_t available = cpu->memory().available;
+    limit_tensor_memory(available - std::max(available / 10, std::min<std::uint64_t>(available / 2, 256'000'000)));
     return cpu;
   }
 };

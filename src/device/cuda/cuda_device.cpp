@@ -37,7 +37,8 @@ std::string uuid_of(int card) {
   std::string text = "GPU-";
   for (std::size_t i = 0; i < sizeof properties.uuid.bytes; ++i) {
     char digits[3];
-    std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned>(static_cast<unsigned char>(properties.uuid.bytes[i])));
+    std::snprintf(digits, sizeof digits, "%02x",
+                  static_cast<unsigned>(static_cast<unsigned char>(properties.uuid.bytes[i])));
     text += (i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "") + std::string(digits);
   }
   return text;
