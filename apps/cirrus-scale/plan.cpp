@@ -33,10 +33,13 @@ void register_flags(Options& options, PlanFlags& f) {
            "configuration (.toml) or a Hugging Face config.json")
       .metavar("NAME|FILE")
       .required();
-  options.add("batch", s.batch, "samples a device computes at a time (0: one sequence, or the configuration's)").range(0, 1e6);
+  options.add("batch", s.batch, "samples a device computes at a time (0: one sequence, or the configuration's)")
+      .range(0, 1e6);
   options.add("accumulation", s.accumulation, "so many times a step").range(1, 1e6);
   options.add("length", s.length, "tokens of a sequence").range(1, 1e7);
-  options.add("lora", f.lora, "rank of adapters beside frozen weights (0: all weights are trained)").metavar("RANK").range(0, 65536);
+  options.add("lora", f.lora, "rank of adapters beside frozen weights (0: all weights are trained)")
+      .metavar("RANK")
+      .range(0, 65536);
   options.add("lora_targets", s.lora_targets, "matrices with adapters: q, k, v, o, gate, up, down");
   options.add("flash", s.flash, "attention without a tensor of all pairs");
   options.add("logits_chunk", s.logits_chunk, "tokens whose logits are there at a time (0: all)").range(0, 1e9);

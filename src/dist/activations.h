@@ -8,10 +8,10 @@ namespace cirrus::dist {
 
 /// Bytes, of all samples that are computed at a time.
 struct Activations {
-  double kept = 0;     ///< inside, for the backward pass; recomputed units have it during their backward pass alone
-  double output = 0;   ///< handed on, and there until the unit's own backward pass is over
-  double working = 0;  ///< the most that comes and goes at a time while the unit computes, beyond those
-  double consumed = 0; ///< of what the unit before handed on: kept by nobody once this one has run, unless recomputed
+  double kept = 0;      ///< inside, for the backward pass; recomputed units have it during their backward pass alone
+  double output = 0;    ///< handed on, and there until the unit's own backward pass is over
+  double working = 0;   ///< the most that comes and goes at a time while the unit computes, beyond those
+  double consumed = 0;  ///< of what the unit before handed on: kept by nobody once this one has run, unless recomputed
 };
 
 struct ModelActivations {

@@ -44,7 +44,8 @@ std::optional<PlanSeconds> seconds_of(const Plan& plan, const PlanRow& row) {
   if (plan.rate <= 0) return std::nullopt;
   PlanSeconds s;
   const double rate = plan.rate * 1e12;
-  const double forward = w.forward_flops / rate, backward = (w.backward_flops + (row.options.recompute ? w.forward_flops : 0)) / rate;
+  const double forward = w.forward_flops / rate,
+               backward = (w.backward_flops + (row.options.recompute ? w.forward_flops : 0)) / rate;
   s.compute = forward + backward;
   if (row.traffic.sent() == 0) return s;
   const bool hybrid = row.options.strategy == "hybrid";
@@ -102,8 +103,12 @@ std::vector<PlanRow> rows_of(const Plan& plan) {
     if (recompute ? !may_recompute : plan.request.recompute && may_recompute) continue;
     wanted.recompute = recompute;
     for (const dist::ParallelOptions& o : train::candidates(plan.workload.size, wanted, plan.ranks)) {
-      PlanRow row{o, train::plan_memory(plan.workload.size, o, plan.ranks),
-                  train::plan_traffic(plan.workload.size, o, plan.ranks), {}, {}, false};
+      PlanRow row{o,
+                  train::plan_memory(plan.workload.size, o, plan.ranks),
+                  train::plan_traffic(plan.workload.size, o, plan.ranks),
+                  {},
+                  {},
+                  false};
       row.fits = row.memory.total() <= plan.available;
       row.seconds = seconds_of(plan, row);
       row.fitted = fitted_step(plan, row);
@@ -158,9 +163,27 @@ std::string remedies(const Plan& plan, bool asked) {
     chunks.settings.logits_chunk = 512;
     if (fits(chunks)) ways.emplace_back("--logits-chunk 512");
   }
+  for (int world = r.world; ways.empty() && world <= 1024; world *= 2) {  // nothing by itself
+    PlanRequest both = r;
+    both.world = world;
+    both.settings.batch = 1;
+    if (fits(both)) return "--world " + std::to_string(world) + " with --batch 1 would fit";
+  }
   if (ways.empty()) return "a device with more memory is needed";
   std::string text = "these would fit, each by itself: ";
   for (std::size_t i = 0; i < ways.size(); ++i) text += (i > 0 ? ", " : "") + ways[i];
+  return text;
+}
+
+/// What fits too and should take clearly less time, if anything does.
+std::string faster(const Plan& plan, const PlanRow& than) {
+  const PlanRow* best = &than;
+  for (const PlanRow& row : plan.rows)
+    if (row.fits && row.seconds && than.seconds && row.seconds->step() < 0.9 * best->seconds->step()) best = &row;
+  if (best == &than) return "";
+  char text[120];
+  std::snprintf(text, sizeof text, "; %s should be faster: %.3g s a step against %.3g s",
+                row_name(best->options).c_str(), best->seconds->step(), than.seconds->step());
   return text;
 }
 
@@ -172,13 +195,14 @@ void choose(Plan& plan) {
     plan.advice = row_name(row.options) + ": " +
                   (*plan.advised == 0 ? "every rank can hold the whole model, and nothing sends less"
                                       : "the least sharding that fits") +
-                  ", " + gib(row.memory.total()) + " of " + gib(plan.available) + " a rank";
+                  ", " + gib(row.memory.total()) + " of " + gib(plan.available) + " a rank" + faster(plan, row);
   }
   const std::string& asked = plan.request.strategy;
   if (asked.empty() && plan.advised) return;
   const PlanRow* least = nullptr;
   for (const PlanRow& row : plan.rows) {
-    if (!asked.empty() && (row.options.strategy != asked || row.options.keep_frozen != plan.request.keep_frozen)) continue;
+    const bool keeps = plan.request.keep_frozen && (asked == "fsdp" || asked == "zero3" || asked == "hybrid");
+    if (!asked.empty() && (row.options.strategy != asked || row.options.keep_frozen != keeps)) continue;
     if (row.fits && row.options.recompute == plan.request.recompute) return;
     if (row.options.recompute != plan.request.recompute && !asked.empty()) continue;
     if (least == nullptr || row.memory.total() < least->memory.total()) least = &row;
@@ -205,8 +229,8 @@ Plan make_plan(const PlanRequest& request) {
   if (r.per_host == 0) r.per_host = r.device.per_host;
   plan.ranks = {r.world, std::min(r.world, r.per_host)};
   if (r.world > plan.ranks.per_host && r.world % plan.ranks.per_host != 0)
-    throw Error(ExitCode::usage, std::to_string(r.world) + " ranks do not fill hosts of " +
-                                     std::to_string(plan.ranks.per_host),
+    throw Error(ExitCode::usage,
+                std::to_string(r.world) + " ranks do not fill hosts of " + std::to_string(plan.ranks.per_host),
                 "use a multiple, or give --ranks-per-host");
   plan.workload = workload(r.model, r.settings);
   if (r.settings.batch == 0) r.settings.batch = plan.workload.samples / plan.workload.size.accumulation;

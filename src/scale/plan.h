@@ -13,15 +13,15 @@ struct PlanRequest {
   std::string model;
   Settings settings;
   PlanDevice device;
-  int world = 1, per_host = 0;  ///< per_host 0: the device's own, at most `world`
-  double reserve = 0.08;        ///< share of the memory left to the system, the allocator and collectives
-  double efficiency = 0.4;      ///< of the peak rate that computation is expected to reach
-  double link_efficiency = 0.8; ///< of the links' rates
+  int world = 1, per_host = 0;   ///< per_host 0: the device's own, at most `world`
+  double reserve = 0.08;         ///< share of the memory left to the system, the allocator and collectives
+  double efficiency = 0.4;       ///< of the peak rate that computation is expected to reach
+  double link_efficiency = 0.8;  ///< of the links' rates
   bool prefetch = true;
-  bool recompute = false;       ///< every row with recomputation; else rows without and rows with it
-  std::string strategy;         ///< the one asked for; "": whichever is advised
-  bool keep_frozen = false;     ///< of the one asked for
-  bool given_rate = false;      ///< the device's peak or the efficiency is the user's: published rates are not used
+  bool recompute = false;    ///< every row with recomputation; else rows without and rows with it
+  std::string strategy;      ///< the one asked for; "": whichever is advised
+  bool keep_frozen = false;  ///< of the one asked for
+  bool given_rate = false;   ///< the device's peak or the efficiency is the user's: published rates are not used
 };
 
 struct PlanSeconds {
@@ -33,8 +33,8 @@ struct PlanRow {
   dist::ParallelOptions options;
   train::MemoryPlan memory;
   train::TrafficPlan traffic;
-  std::optional<PlanSeconds> seconds{};   ///< none where a rate is not known
-  std::optional<double> fitted{};         ///< seconds of a step by the slow-down of published engines
+  std::optional<PlanSeconds> seconds{};  ///< none where a rate is not known
+  std::optional<double> fitted{};        ///< seconds of a step by the slow-down of published engines
   bool fits = false;
 };
 
@@ -42,13 +42,13 @@ struct Plan {
   PlanRequest request;
   Workload workload;
   train::Ranks ranks;
-  double available = 0;           ///< bytes a rank
-  std::string rate_source;        ///< where the seconds' rate comes from, or why there is none
-  double rate = 0;                ///< TFLOP/s that computation is expected to reach
+  double available = 0;     ///< bytes a rank
+  std::string rate_source;  ///< where the seconds' rate comes from, or why there is none
+  double rate = 0;          ///< TFLOP/s that computation is expected to reach
   std::vector<PlanRow> rows;
   std::optional<std::size_t> advised{};  ///< row; none if nothing fits
-  std::string advice;             ///< a sentence, with the reason
-  std::string refusal;            ///< what does not fit, by how much, and what would help; "" if it does
+  std::string advice;                    ///< a sentence, with the reason
+  std::string refusal;                   ///< what does not fit, by how much, and what would help; "" if it does
 };
 
 /// Throws Error(usage) for what cannot be asked.

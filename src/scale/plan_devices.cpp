@@ -39,7 +39,8 @@ const PlanDevice& plan_device(const std::string& name) {
   known.insert(known.end(), {"cpu", "other"});
   std::string all;
   for (const std::string& k : known) all += (all.empty() ? "" : ", ") + k;
-  throw Error(ExitCode::usage, "There is no device '" + name + "' in the table (did you mean " + nearest_name(name, known) + "?)",
+  throw Error(ExitCode::usage,
+              "There is no device '" + name + "' in the table (did you mean " + nearest_name(name, known) + "?)",
               "known: " + all + "; other takes --memory, --tflops and --bandwidth");
 }
 

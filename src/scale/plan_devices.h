@@ -1,4 +1,5 @@
-// Devices a plan can be made for: memory, peak rates and links, each with its source. Nothing here is measured by Cirrus.
+// Devices a plan can be made for: memory, peak rates and links, each with its source. Nothing here is measured by
+// Cirrus.
 #pragma once
 
 #include <string>
@@ -12,12 +13,12 @@ namespace cirrus::scale {
 struct PlanDevice {
   std::string name;
   std::string full_name;
-  double memory = 0;                      ///< GiB
-  double fp32 = 0, fp16 = 0, bf16 = 0;    ///< dense TFLOP/s; 0: not published, or none
+  double memory = 0;                    ///< GiB
+  double fp32 = 0, fp16 = 0, bf16 = 0;  ///< dense TFLOP/s; 0: not published, or none
   int per_host = 1;
-  double to_all = 0;                      ///< within a host, where any device reaches any other at full rate
-  double to_each = 0;                     ///< or to each of the others of its host, where all are wired to all
-  double between = 0;                     ///< between hosts
+  double to_all = 0;   ///< within a host, where any device reaches any other at full rate
+  double to_each = 0;  ///< or to each of the others of its host, where all are wired to all
+  double between = 0;  ///< between hosts
   std::string source;
 
   double peak(at::ScalarType type) const {

@@ -28,7 +28,8 @@ LanguageModel from_config(const std::filesystem::path& path) {
   if (!j.is_object()) throw Error(ExitCode::bad_data, path.string() + " is not a JSON object");
   LanguageModel m;
   m.name = j.value("_name_or_path", std::string{});
-  if (m.name.empty()) m.name = path.parent_path().filename().empty() ? "config.json" : path.parent_path().filename().string();
+  if (m.name.empty())
+    m.name = path.parent_path().filename().empty() ? "config.json" : path.parent_path().filename().string();
   const auto whole = [&](const char* key, std::int64_t otherwise) {
     if (!j.contains(key) || j.at(key).is_null()) {
       if (otherwise > 0) return otherwise;
@@ -49,7 +50,8 @@ LanguageModel from_config(const std::filesystem::path& path) {
   const auto yes = [&](const char* key, bool otherwise) {
     return j.contains(key) && j.at(key).is_boolean() ? j.at(key).get<bool>() : otherwise;
   };
-  const std::string type = j.contains("model_type") && j.at("model_type").is_string() ? j.at("model_type").get<std::string>() : "llama";
+  const std::string type =
+      j.contains("model_type") && j.at("model_type").is_string() ? j.at("model_type").get<std::string>() : "llama";
   if (type != "llama" && type != "mistral" && type != "gemma2")
     throw Error(ExitCode::bad_data, path.string() + " describes a model of type " + type,
                 "models of types llama, mistral and gemma2 can be planned");
@@ -62,7 +64,7 @@ LanguageModel from_config(const std::filesystem::path& path) {
 /// Rows and columns of a layer's matrices.
 std::map<std::string, std::pair<std::int64_t, std::int64_t>> matrices(const LanguageModel& m) {
   const std::int64_t q = m.heads * m.head_dim, kv = m.kv_heads * m.head_dim;
-  return {{"q", {q, m.hidden}},      {"k", {kv, m.hidden}},    {"v", {kv, m.hidden}},    {"o", {m.hidden, q}},
+  return {{"q", {q, m.hidden}},        {"k", {kv, m.hidden}},     {"v", {kv, m.hidden}},      {"o", {m.hidden, q}},
           {"gate", {m.ffn, m.hidden}}, {"up", {m.ffn, m.hidden}}, {"down", {m.hidden, m.ffn}}};
 }
 
@@ -114,8 +116,8 @@ LanguageModel language_model(const std::string& name) {
               "known are " + nearest_name(name, language_models()) + " and others, or a Hugging Face config.json");
 }
 
-// Of a linear layer, its input is kept where its weight is trained; of one with an adapter, for the adapter. Nothing else
-// of a frozen one is.
+// Of a linear layer, its input is kept where its weight is trained; of one with an adapter, for the adapter. Nothing
+// else of a frozen one is.
 dist::Activations layer_activations(const LanguageModel& m, const Settings& s) {
   const double t = tokens_of(s), e = element(s), h = static_cast<double>(m.hidden), f = static_cast<double>(m.ffn);
   const double q = static_cast<double>(m.heads * m.head_dim), kv = static_cast<double>(m.kv_heads * m.head_dim);
@@ -152,7 +154,8 @@ dist::Activations embedding_activations(const LanguageModel& m, const Settings& 
 }
 
 dist::Activations head_activations(const LanguageModel& m, const Settings& s) {
-  const double t = tokens_of(s), e = element(s), h = static_cast<double>(m.hidden), v = static_cast<double>(m.vocabulary);
+  const double t = tokens_of(s), e = element(s), h = static_cast<double>(m.hidden),
+               v = static_cast<double>(m.vocabulary);
   const double logits = v * (s.logits_chunk > 0 ? std::min(t, static_cast<double>(s.logits_chunk)) : t);
   const double wide = std::max(e, 4.0);
   dist::Activations a;
@@ -203,7 +206,8 @@ Workload language_workload(const LanguageModel& m, const Settings& given) {
   w.parameters = m.parameters();
   w.samples = s.batch * s.accumulation;
   // Matrices and head; scores and mixtures of causal attention, half of all pairs where the kernel leaves the rest out.
-  const double t = tokens_of(s) * static_cast<double>(s.accumulation), pairs = static_cast<double>(s.length) * (s.flash ? 0.5 : 1);
+  const double t = tokens_of(s) * static_cast<double>(s.accumulation),
+               pairs = static_cast<double>(s.length) * (s.flash ? 0.5 : 1);
   const double dense = static_cast<double>(m.layers * sum(layer_tensors(m)) + m.vocabulary * m.hidden);
   const double attention = 4 * pairs * static_cast<double>(m.heads * m.head_dim * m.layers);
   w.forward_flops = t * (2 * (dense + adapters) + attention);

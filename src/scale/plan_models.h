@@ -13,7 +13,7 @@ namespace cirrus::scale {
 struct LanguageModel {
   std::string name;
   std::int64_t layers = 0, hidden = 0, ffn = 0, heads = 0, kv_heads = 0, head_dim = 0, vocabulary = 0;
-  bool tied = false;   ///< the head is the embedding
+  bool tied = false;    ///< the head is the embedding
   bool gemma2 = false;  ///< norms after attention and feed-forward too; soft caps on scores and logits
   bool attention_bias = false;
 
@@ -45,10 +45,10 @@ struct Workload {
   std::string name, kind;  ///< kind: language, sr3, edm
   train::TrainingSize size;
   std::int64_t parameters = 0;
-  std::int64_t samples = 0;      ///< of a rank's step
-  double forward_flops = 0;      ///< of a rank's step, a multiply-add counting 2
+  std::int64_t samples = 0;  ///< of a rank's step
+  double forward_flops = 0;  ///< of a rank's step, a multiply-add counting 2
   double backward_flops = 0;
-  std::string describes;         ///< batch, length, what is trained
+  std::string describes;  ///< batch, length, what is trained
 };
 
 Workload language_workload(const LanguageModel& model, const Settings& settings);

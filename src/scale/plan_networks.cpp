@@ -57,8 +57,8 @@ std::unique_ptr<diffusion::Denoiser> sketch(const Configured& c, at::ScalarType 
   const at::Device nowhere(at::kMeta);
   try {
     if (c.kind == "sr3")
-      return std::make_unique<diffusion::Sr3Network>(diffusion::Sr3Config::from_json(c.sr3.to_json()), 0, nowhere, dtype,
-                                                     diffusion::Sr3Network::Weights::unset);
+      return std::make_unique<diffusion::Sr3Network>(diffusion::Sr3Config::from_json(c.sr3.to_json()), 0, nowhere,
+                                                     dtype, diffusion::Sr3Network::Weights::unset);
     return std::make_unique<diffusion::EdmNetwork>(diffusion::EdmConfig::from_json(c.edm.to_json()), 0, nowhere, dtype);
   } catch (const Error& e) {
     throw Error(ExitCode::config, path + ": " + e.what());

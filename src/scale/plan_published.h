@@ -20,9 +20,9 @@ const std::vector<PublishedRun>& published_runs();
 /// nothing was published.
 double published_sr3_rate(const std::string& device);
 
-/// How much longer a step of a sharded strategy takes than one of data parallel, over the latter's time, in the published
-/// runs of Gemma2-27B on Gaudi 2: a + b / cards, least squares of relative errors. The first term is what does not get
-/// less with more links, the second the links, of which a card has as many more as there are others.
+/// How much longer a step of a sharded strategy takes than one of data parallel, over the latter's time, in the
+/// published runs of Gemma2-27B on Gaudi 2: a + b / cards, least squares of relative errors. The first term is what
+/// does not get less with more links, the second the links, of which a card has as many more as there are others.
 struct SlowdownFit {
   double a = 0, b = 0;
   std::vector<std::pair<int, double>> residuals;  ///< cards; fitted over published time of a step, minus 1

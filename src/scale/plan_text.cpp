@@ -133,30 +133,36 @@ std::string to_text(const Plan& plan) {
   line("  rate: " + plan.rate_source);
   line("");
   const bool fitted = has_fit(plan);
-  line(printed("%-29s %8s %8s %8s %8s %8s %8s %8s %8s %8s  %8s %8s %8s%s", "GiB a rank", "weights", "masters", "moments",
-               "gradient", "gathered", "activat.", "logits", "working", "total", "GB sent", "compute", "step s",
-               fitted ? "   fitted" : ""));
+  double most = 0;
+  for (const PlanRow& row : plan.rows) most = std::max(most, row.memory.total());
+  const bool small = most < kGiB;
+  const double unit = small ? kGiB / 1024 : kGiB;
+  line(printed("%-29s %8s %8s %8s %8s %8s %8s %8s %8s %8s  %8s %8s %8s%s", small ? "MiB a rank" : "GiB a rank",
+               "weights", "masters", "moments", "gradient", "gathered", "activat.", "logits", "working", "total",
+               "GB sent", "compute", "step s", fitted ? "   fitted" : ""));
   for (std::size_t i = 0; i < plan.rows.size(); ++i) {
     const PlanRow& row = plan.rows[i];
     const train::MemoryPlan& m = row.memory;
-    const auto g = [](double bytes) { return bytes / kGiB; };
-    std::string l = printed("%-29s %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f%s", row_name(row.options).c_str(),
-                            g(m.weights), g(m.copies), g(m.moments + m.average), g(m.gradients + m.travelling),
-                            g(m.gathered), g(m.activations), g(m.head), g(m.working + m.inputs), g(m.total()),
-                            row.fits ? "  " : " !");
+    const auto g = [unit](double bytes) { return bytes / unit; };
+    std::string l =
+        printed("%-29s %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f%s", row_name(row.options).c_str(),
+                g(m.weights), g(m.copies), g(m.moments + m.average), g(m.gradients + m.travelling), g(m.gathered),
+                g(m.activations), g(m.head), g(m.working + m.inputs), g(m.total()), row.fits ? "  " : " !");
     l += printed("%8.3f", row.traffic.sent() * 1e-9);
-    l += row.seconds ? printed(" %8.3f %8.3f", row.seconds->compute, row.seconds->step()) : printed(" %8s %8s", "-", "-");
+    l += row.seconds ? printed(" %8.3f %8.3f", row.seconds->compute, row.seconds->step())
+                     : printed(" %8s %8s", "-", "-");
     if (row.fitted) l += printed(" %8.3f", *row.fitted);
     line(l + (plan.advised == i ? "  <- advised" : ""));
   }
   line("");
   line("! does not fit. masters: weights once more in fp32; moments with the average; gathered: units live at a time.");
-  line(printed("A checkpoint that is written in the background takes %.2f GiB of a host's memory for each rank.",
-               plan.rows[plan.advised.value_or(0)].memory.checkpoint_copy / kGiB));
+  line(printed("A checkpoint that is written in the background takes %.2f %s of a host's memory for each rank.",
+               plan.rows[plan.advised.value_or(0)].memory.checkpoint_copy / unit, small ? "MiB" : "GiB"));
   if (fitted)
-    line("fitted: seconds of a step with the published engines' slow-down against data parallel (Gemma2-27B LoRA, "
-         "Gaudi 2); fitted over published: " +
-         residual_text("zero3") + "; " + residual_text("fsdp"));
+    line(
+        "fitted: seconds of a step with the published engines' slow-down against data parallel (Gemma2-27B LoRA, "
+        "Gaudi 2); fitted over published: " +
+        residual_text("zero3") + "; " + residual_text("fsdp"));
   if (!plan.advice.empty()) line("Advice: " + plan.advice);
   return text;
 }

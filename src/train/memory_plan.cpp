@@ -20,7 +20,9 @@ double total(const std::vector<std::int64_t>& numels) {
 }
 
 bool is_whole(const std::string& strategy) { return strategy == "none" || strategy == "ddp"; }
-bool shards_weights(const std::string& strategy) { return !is_whole(strategy) && strategy != "zero1" && strategy != "zero2"; }
+bool shards_weights(const std::string& strategy) {
+  return !is_whole(strategy) && strategy != "zero1" && strategy != "zero2";
+}
 int ranks_of_group(const std::string& strategy, const Ranks& r) { return strategy == "hybrid" ? r.per_host : r.size; }
 
 /// A flat group of dist/flat_group.h, in elements.

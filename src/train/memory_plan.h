@@ -1,7 +1,7 @@
 // How much memory a rank of a training run needs, and what travels in a step, known before it starts: from the sizes of
 // a model's units alone, for every strategy of dist/parallel.h. A step is gone through event by event, as
-// dist/sharded.cpp and dist/data_parallel.cpp order them, and what is held at the worst moment is the answer; tests hold
-// it against counted bytes.
+// dist/sharded.cpp and dist/data_parallel.cpp order them, and what is held at the worst moment is the answer; tests
+// hold it against counted bytes.
 //
 // How to choose a strategy before a run (all ranks must get the same `available`, the least of theirs):
 //   train::TrainingSize size = train::size_of(task.units(), options, network.activations(side, side, samples, device));
@@ -23,11 +23,11 @@ struct UnitSize {
 
 /// A run as far as memory and traffic depend on it.
 struct TrainingSize {
-  std::vector<UnitSize> units;  ///< the root first
-  dist::ModelActivations activations;  ///< of a part of a rank's batch; empty: unknown, counted as nothing
-  double inputs = 0;                   ///< bytes of a rank's batch on the device
+  std::vector<UnitSize> units;          ///< the root first
+  dist::ModelActivations activations;   ///< of a part of a rank's batch; empty: unknown, counted as nothing
+  double inputs = 0;                    ///< bytes of a rank's batch on the device
   at::ScalarType weights = at::kFloat;  ///< as the optimizer keeps them, its moments and the average
-  at::ScalarType used = at::kFloat;     ///< as the network computes with them; gradients too. Else a copy beside weights
+  at::ScalarType used = at::kFloat;  ///< as the network computes with them; gradients too. Else a copy beside weights
   at::ScalarType frozen = at::kFloat;
   bool average = true;
   bool moments = true;  ///< Adam's two
@@ -76,8 +76,8 @@ struct TrafficPlan {
     double bytes = 0, sent = 0;
   };
   Kind all_reduce, all_gather, reduce_scatter;
-  Kind across;         ///< of hybrid: all-reduce of shards between hosts; else counted above
-  double first = 0;    ///< sent before the first block can begin: what no computation hides
+  Kind across;       ///< of hybrid: all-reduce of shards between hosts; else counted above
+  double first = 0;  ///< sent before the first block can begin: what no computation hides
   double sent() const { return all_reduce.sent + all_gather.sent + reduce_scatter.sent + across.sent; }
 };
 TrafficPlan plan_traffic(const TrainingSize& size, const dist::ParallelOptions& options, const Ranks& ranks);

@@ -64,7 +64,9 @@ BOOST_AUTO_TEST_CASE(the_cpu_passes_every_check) {
   std::vector<std::string> names;
   for (const json& check : report.at("checks")) {
     names.push_back(check.at("name"));
-    if (check.contains("error")) BOOST_TEST(check.at("error").get<double>() > 0, names.back());
+    // Loss and norm of a step may agree to the last bit by chance, all its weights may not.
+    if (check.contains("error"))
+      BOOST_TEST(check.at("error").get<double>() + check.value("error_of_update", 0.0) > 0, names.back());
   }
   for (const char* name : {"matmul fp32", "convolution fp32", "training step edm", "training step sr3", "memory"})
     BOOST_TEST((std::find(names.begin(), names.end(), name) != names.end()), name);

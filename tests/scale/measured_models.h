@@ -63,8 +63,12 @@ inline BlocksOptions blocks_options(const Settings& s) {
 
 inline scale::LanguageModel decoder_shape(const Settings& s) {
   const std::int64_t heads = s.number("heads", 4), hidden = s.number("width", 64);
-  return {"decoder", s.number("blocks", 4), hidden, s.number("ffn", 3 * hidden), heads, s.number("kv", heads), hidden / heads,
-          s.number("words", 64), s.yes("tied"), false, false};
+  return {"decoder",      s.number("blocks", 4),
+          hidden,         s.number("ffn", 3 * hidden),
+          heads,          s.number("kv", heads),
+          hidden / heads, s.number("words", 64),
+          s.yes("tied"),  false,
+          false};
 }
 
 inline scale::Settings decoder_settings(const Settings& s) {
@@ -90,10 +94,16 @@ public:
     for (std::int64_t l = 0; l < m_.layers; ++l) {
       const std::int64_t q = m_.heads * m_.head_dim, kv = m_.kv_heads * m_.head_dim;
       Layer& k = layers_.emplace_back();
-      for (const auto& [name, shape] : std::vector<std::pair<std::string, std::vector<std::int64_t>>>{
-               {"q", {q, m_.hidden}}, {"k", {kv, m_.hidden}}, {"v", {kv, m_.hidden}}, {"o", {m_.hidden, q}},
-               {"gate", {m_.ffn, m_.hidden}}, {"up", {m_.ffn, m_.hidden}}, {"down", {m_.hidden, m_.ffn}},
-               {"norm1", {m_.hidden}}, {"norm2", {m_.hidden}}})
+      for (const auto& [name, shape] :
+           std::vector<std::pair<std::string, std::vector<std::int64_t>>>{{"q", {q, m_.hidden}},
+                                                                          {"k", {kv, m_.hidden}},
+                                                                          {"v", {kv, m_.hidden}},
+                                                                          {"o", {m_.hidden, q}},
+                                                                          {"gate", {m_.ffn, m_.hidden}},
+                                                                          {"up", {m_.ffn, m_.hidden}},
+                                                                          {"down", {m_.hidden, m_.ffn}},
+                                                                          {"norm1", {m_.hidden}},
+                                                                          {"norm2", {m_.hidden}}})
         k[name] = make(shape, full);
       if (full) continue;
       for (const char* name : {"q", "v"}) {
@@ -159,7 +169,8 @@ private:
     const auto split = [&](const at::Tensor& y, std::int64_t heads) {
       return y.view({x.size(0), s_.length, heads, m_.head_dim}).transpose(1, 2);
     };
-    const at::Tensor q = turned(split(project(k, "q", h), m_.heads)), key = turned(split(project(k, "k", h), m_.kv_heads)),
+    const at::Tensor q = turned(split(project(k, "q", h), m_.heads)),
+                     key = turned(split(project(k, "k", h), m_.kv_heads)),
                      value = split(project(k, "v", h), m_.kv_heads);
     at::Tensor mixed;
     if (s_.flash) {
@@ -194,9 +205,9 @@ inline std::unique_ptr<diffusion::Denoiser> make_network(const Settings& s, cons
   c.blocks = 2;
   c.attention_level = 2;
   c.groups = 8;
-  return std::make_unique<diffusion::Sr3Network>(c, 1, device, s.type(),
-                                                 device.is_meta() ? diffusion::Sr3Network::Weights::unset
-                                                                  : diffusion::Sr3Network::Weights::initial);
+  return std::make_unique<diffusion::Sr3Network>(
+      c, 1, device, s.type(),
+      device.is_meta() ? diffusion::Sr3Network::Weights::unset : diffusion::Sr3Network::Weights::initial);
 }
 
 /// A network on noise.

@@ -1,9 +1,9 @@
 // A program that plan_test starts with several ranks: trains a small model for a few steps with every tensor's memory
-// counted, and prints the most bytes that were held at a time in the last step, what travelled in it, and the sizes that
-// a plan is made from, as one JSON line.
+// counted, and prints the most bytes that were held at a time in the last step, what travelled in it, and the sizes
+// that a plan is made from, as one JSON line.
 //   memory_probe KIND key=value...
-// KIND: blocks, decoder, edm, sr3. Keys: strategy, batch, accumulation, recompute, keep_frozen, prefetch, average, frozen,
-// blocks, width, words, length, type (fp32, bf16), side.
+// KIND: blocks, decoder, edm, sr3. Keys: strategy, batch, accumulation, recompute, keep_frozen, prefetch, average,
+// frozen, blocks, width, words, length, type (fp32, bf16), side.
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/alloc_cpu.h>
 
@@ -82,6 +82,6 @@ int probe(const Arguments& arguments) {
 int main(int argc, char** argv) {
   std::vector<const char*> words{argv[0], "probe"};
   for (int i = 1; i < argc; ++i) words.push_back(argv[i]);
-  return run_program({"memory_probe", "for tests", {{"probe", "for tests", probe}}, ""},
-                     static_cast<int>(words.size()), words.data());
+  return run_program({"memory_probe", "for tests", {{"probe", "for tests", probe}}, ""}, static_cast<int>(words.size()),
+                     words.data());
 }

@@ -1,5 +1,5 @@
-// A plan against runs whose tensors were counted: memory within 10 %, traffic to the byte, for every strategy, for models
-// where weights dominate and where activations do.
+// A plan against runs whose tensors were counted: memory within 10 %, traffic to the byte, for every strategy, for
+// models where weights dominate and where activations do.
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 
@@ -65,7 +65,8 @@ Measured measure(int ranks, const Words& words) {
   const test::Settings s(words);
   const train::TrainerOptions o = trainer_options(s, ranks);
   const train::TrainingSize size = size_of(s, ranks);
-  Measured m{train::plan_memory(size, o.parallel, {ranks, ranks}), train::plan_traffic(size, o.parallel, {ranks, ranks}), {}};
+  Measured m{
+      train::plan_memory(size, o.parallel, {ranks, ranks}), train::plan_traffic(size, o.parallel, {ranks, ranks}), {}};
   Words line = words;
   const RunSettings quiet{.environment = {{"UCX_HANDLE_ERRORS", "none"}, {"CIRRUS_TIMEOUT", "60"}}};
   test::Outcome outcome;
@@ -80,7 +81,8 @@ Measured measure(int ranks, const Words& words) {
   return m;
 }
 
-void check_memory(int ranks, const Words& words) {
+/// Within 10 % as promised, and closer where nothing depends on when a collective's thread lets go of its buffers.
+void check_memory(int ranks, const Words& words, double allowed = 0.10) {
   const Measured m = measure(ranks, words);
   const double counted = m.counted["peak"].get<double>(), planned = m.plan.total();
   std::string what = std::to_string(ranks) + " ranks:";
@@ -89,14 +91,14 @@ void check_memory(int ranks, const Words& words) {
   std::snprintf(text, sizeof text, ": counted %.2f MB, planned %.2f MB (%+.1f %%)", counted * 1e-6, planned * 1e-6,
                 100 * (planned / counted - 1));
   BOOST_TEST_MESSAGE(what << text);
-  BOOST_TEST(std::abs(planned / counted - 1) <= 0.10, what << text);
+  BOOST_TEST(std::abs(planned / counted - 1) <= allowed, what << text);
   // What travels, to the byte. (Sharded strategies also sum the norm of the gradient.)
   const auto counted_bytes = [&](const char* kind) { return m.counted[kind]["bytes"].get<double>(); };
   BOOST_TEST(m.traffic.all_gather.bytes == counted_bytes("all_gather"), what);
   BOOST_TEST(m.traffic.reduce_scatter.bytes == counted_bytes("reduce_scatter"), what);
   if (m.traffic.reduce_scatter.bytes == 0) BOOST_TEST(m.traffic.all_reduce.bytes == counted_bytes("all_reduce"), what);
-  const double sent = m.counted["all_gather"]["sent"].get<double>() + m.counted["reduce_scatter"]["sent"].get<double>() +
-                      m.counted["all_reduce"]["sent"].get<double>();
+  const double sent = m.counted["all_gather"]["sent"].get<double>() +
+                      m.counted["reduce_scatter"]["sent"].get<double>() + m.counted["all_reduce"]["sent"].get<double>();
   BOOST_TEST(std::abs(m.traffic.sent() - sent) <= 16.0 + 1e-9 * sent, what << " sends " << sent);
 }
 
@@ -109,8 +111,8 @@ const Words kWeights{"blocks", "width=160", "blocks=16", "length=8", "batch=1"},
     kActivations{"blocks", "width=64", "blocks=8", "length=64", "batch=16"};
 
 BOOST_AUTO_TEST_CASE(of_blocks_is_what_is_counted) {
-  check_memory(1, kWeights);
-  check_memory(1, kActivations);
+  check_memory(1, kWeights, 0.02);
+  check_memory(1, kActivations, 0.02);
   for (const char* strategy : {"ddp", "zero1", "zero2", "zero3", "fsdp"})
     for (const char* recompute : {"recompute=0", "recompute=1"})
       for (const Words& kind : {kWeights, kActivations}) {
@@ -122,13 +124,20 @@ BOOST_AUTO_TEST_CASE(of_blocks_is_what_is_counted) {
 }
 
 BOOST_AUTO_TEST_CASE(of_other_ways_to_train_blocks_is_what_is_counted) {
-  for (const Words& more : {Words{"strategy=ddp", "accumulation=3"}, {"strategy=zero1", "accumulation=3"},
-                            {"strategy=zero2", "accumulation=3"}, {"strategy=fsdp", "accumulation=3"},
-                            {"strategy=fsdp", "accumulation=3", "each_part=0"}, {"strategy=fsdp", "prefetch=0"},
-                            {"strategy=ddp", "frozen=1"}, {"strategy=fsdp", "frozen=1"},
-                            {"strategy=fsdp", "frozen=1", "keep_frozen=1"}, {"strategy=zero3", "frozen=1"},
-                            {"strategy=fsdp", "average=0"}, {"strategy=fsdp", "gather=bf16"},
-                            {"strategy=zero2", "gather=bf16"}, {"strategy=fsdp", "reduce=bf16"}}) {
+  for (const Words& more : {Words{"strategy=ddp", "accumulation=3"},
+                            {"strategy=zero1", "accumulation=3"},
+                            {"strategy=zero2", "accumulation=3"},
+                            {"strategy=fsdp", "accumulation=3"},
+                            {"strategy=fsdp", "accumulation=3", "each_part=0"},
+                            {"strategy=fsdp", "prefetch=0"},
+                            {"strategy=ddp", "frozen=1"},
+                            {"strategy=fsdp", "frozen=1"},
+                            {"strategy=fsdp", "frozen=1", "keep_frozen=1"},
+                            {"strategy=zero3", "frozen=1", "width=96", "blocks=40"},
+                            {"strategy=fsdp", "average=0"},
+                            {"strategy=fsdp", "gather=bf16"},
+                            {"strategy=zero2", "gather=bf16"},
+                            {"strategy=fsdp", "reduce=bf16"}}) {
     Words words = kWeights;
     words.insert(words.end(), more.begin(), more.end());
     check_memory(2, words);
@@ -137,9 +146,14 @@ BOOST_AUTO_TEST_CASE(of_other_ways_to_train_blocks_is_what_is_counted) {
 
 BOOST_AUTO_TEST_CASE(of_a_language_model_is_what_is_counted) {
   const Words base{"decoder", "width=128", "length=128", "batch=4", "blocks=6"};
-  for (const Words& more :
-       {Words{}, {"rank=8"}, {"flash=0"}, {"flash=0", "kv=2", "rank=8"}, {"recompute=1"}, {"rank=8", "recompute=1"},
-        {"words=4096"}, {"words=4096", "tied=1", "recompute=1"}}) {
+  for (const Words& more : {Words{},
+                            {"rank=8"},
+                            {"flash=0"},
+                            {"flash=0", "kv=2", "rank=8"},
+                            {"recompute=1"},
+                            {"rank=8", "recompute=1"},
+                            {"words=4096"},
+                            {"words=4096", "tied=1", "recompute=1"}}) {
     Words words = base;
     words.insert(words.end(), more.begin(), more.end());
     check_memory(1, words);
@@ -150,10 +164,10 @@ BOOST_AUTO_TEST_CASE(of_a_language_model_is_what_is_counted) {
 
 BOOST_AUTO_TEST_CASE(of_networks_is_what_is_counted) {
   for (const char* type : {"type=fp32", "type=bf16"}) {
-    check_memory(1, {"edm", "batch=16", type});
-    check_memory(1, {"edm", "batch=4", "side=128", type});
+    check_memory(1, {"edm", "batch=16", type}, 0.05);
+    check_memory(1, {"edm", "batch=4", "side=128", type}, 0.05);
     for (const char* recompute : {"recompute=0", "recompute=1"}) {
-      check_memory(1, {"sr3", "batch=4", type, recompute});
+      check_memory(1, {"sr3", "batch=4", type, recompute}, 0.06);
       check_memory(1, {"sr3", "batch=1", "width=64", "side=32", type, recompute});  // weights dominate
     }
   }
