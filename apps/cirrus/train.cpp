@@ -232,7 +232,6 @@ int train(const Arguments& arguments) {
   if (!f.time_limit.empty()) f.trainer.time_limit = parse_duration(f.time_limit);
 
   const dist::World world = dist::join_world();
-  if (f.parallel == "none" && world.size > 1) dist::require_single(world, "--parallel none");
   f.trainer.parallel.strategy = f.parallel != "auto" ? f.parallel : world.size > 1 ? "ddp" : "none";
   if (f.reduce_dtype == "bf16") f.trainer.parallel.reduce_type = at::kBFloat16;
   const Machine machine = open_machine(run, world);

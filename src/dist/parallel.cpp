@@ -16,10 +16,7 @@ void check_options(const ParallelOptions& o, const World& world) {
   if (std::find(std::begin(known), std::end(known), o.strategy) == std::end(known))
     throw Error(ExitCode::config, "Unknown parallel strategy '" + o.strategy + "'",
                 "use none, ddp, zero1, zero2, zero3, fsdp or hybrid");
-  if (o.strategy == "none" && world.size > 1)
-    throw Error(ExitCode::usage,
-                "--parallel none is for one process, and the launcher started " + std::to_string(world.size),
-                "use --parallel auto");
+  if (o.strategy == "none") require_single(world, "--parallel none");
   if (o.strategy == "hybrid" && !world.node_of.empty() && !world.is_uniform())
     throw Error(ExitCode::unavailable, "hybrid needs equally many ranks on each host, numbered host by host",
                 "start as many a host, in blocks (mpiexec -ppn N, srun --ntasks-per-node=N), or use fsdp");
