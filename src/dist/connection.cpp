@@ -17,6 +17,7 @@
 #include "base/errors.h"
 #include "base/first_line.h"
 #include "dist/mpi_backend.h"
+#include "dist/seconds.h"
 #include "dist/store_backend.h"
 
 namespace cirrus::dist {
@@ -30,14 +31,8 @@ std::string variable(const char* name) {
 }
 
 std::chrono::milliseconds rendezvous_timeout() {
-  const std::string value = variable("CIRRUS_RENDEZVOUS_TIMEOUT");
-  if (value.empty()) return 60s;
-  char* end = nullptr;
-  const double seconds = std::strtod(value.c_str(), &end);
-  if (*end != 0 || !(seconds > 0) || seconds > 1e6)
-    throw Error(ExitCode::config, "CIRRUS_RENDEZVOUS_TIMEOUT = '" + value + "' is not a number of seconds",
-                "unset it for 60");
-  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+  return std::chrono::milliseconds(
+      static_cast<std::int64_t>(seconds_from("CIRRUS_RENDEZVOUS_TIMEOUT", 60, 1e6) * 1000));
 }
 
 c10::intrusive_ptr<c10d::Store> tcp_store(const std::string& host, int port, bool serve,

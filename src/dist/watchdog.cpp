@@ -10,6 +10,7 @@
 #include "base/errors.h"
 #include "base/log.h"
 #include "dist/mpi_backend.h"
+#include "dist/seconds.h"
 
 namespace cirrus::dist {
 namespace {
@@ -33,16 +34,7 @@ std::string rounded(double seconds) { return std::to_string(static_cast<long>(st
 
 }  // namespace
 
-double Watchdog::timeout() {
-  const char* value = std::getenv("CIRRUS_TIMEOUT");
-  if (value == nullptr || *value == 0) return 300;
-  char* end = nullptr;
-  const double seconds = std::strtod(value, &end);
-  if (*end != 0 || !(seconds > 0) || !std::isfinite(seconds))
-    throw Error(ExitCode::config, std::string("CIRRUS_TIMEOUT = '") + value + "' is not a number of seconds",
-                "unset it for 300");
-  return seconds;
-}
+double Watchdog::timeout() { return seconds_from("CIRRUS_TIMEOUT", 300); }
 
 Watchdog::Watchdog(c10::intrusive_ptr<c10d::Store> store, int rank, std::vector<std::string> names)
     : store_(std::move(store)),

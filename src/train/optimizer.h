@@ -56,7 +56,6 @@ public:
   const std::vector<at::Tensor>& averaged() const { return averaged_; }
   std::vector<at::Tensor>& first_moments() { return first_; }
   std::vector<at::Tensor>& second_moments() { return second_; }
-  std::vector<at::Tensor>& averaged_for_loading() { return averaged_; }
   /// Adam's own step number, which float16's left-out steps do not advance; float32, a scalar.
   at::Tensor& adam_steps() { return step_; }
   std::optional<LossScale>& loss_scale() { return loss_scale_; }

@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(restored_moments_go_on_bit_for_bit) {
   Optimizer resumed({}, {v}, device::cpu());
   resumed.first_moments()[0].copy_(first);
   resumed.second_moments()[0].copy_(second);
-  resumed.averaged_for_loading()[0].copy_(averaged);
+  resumed.averaged()[0].copy_(averaged);
   resumed.set_updates(6, 6);
   for (int k = 6; k < 10; ++k) {
     gradient(v, k);

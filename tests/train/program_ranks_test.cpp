@@ -6,6 +6,7 @@
 
 #include "dist/checkpoint.h"
 #include "tests/cli/subprocess.h"
+#include "tests/train/tiny_run.h"
 
 namespace {
 
@@ -15,32 +16,12 @@ namespace fs = std::filesystem;
 
 using Words = std::vector<std::string>;
 
-const char* const kConfig = R"(
-factor = 4
-[network]
-widths = [8, 16]
-middle_blocks = 1
-embedding = 8
-[task]
-patch = 32
-calibration_fields = 16
-[fields]
-size = 64
-window = 4
-per_step = 0.5
-[train]
-batch = 5
-record_steps = 1
-[optimizer]
-warmup = 5
-cooldown_share = 0
-)";
-
 struct Folder : ScratchFolder {
-  Folder() { put(*this / "tiny.toml", kConfig); }
+  Folder() { put(*this / "tiny.toml", kTinyRun); }
   test::Outcome train(int ranks, const std::string& out, Words more = {}) const {
     Words words{"train", "--config", (*this / "tiny.toml").string(), "--out", (*this / out).string(),
-                "--threads", "1", "--dtype", "fp32", "--device", "cpu"};
+                "--threads", "1", "--dtype", "fp32", "--device", "cpu", "--set", "train.batch=5",
+                "--set", "train.record_steps=1", "--set", "train.checkpoint_steps=0"};
     words.insert(words.end(), more.begin(), more.end());
     if (ranks == 1) return run("cirrus", words);
     words.insert(words.begin(), {"-n", std::to_string(ranks), program_path("cirrus").string()});

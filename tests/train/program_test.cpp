@@ -2,6 +2,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "tests/cli/subprocess.h"
+#include "tests/train/tiny_run.h"
 
 namespace {
 
@@ -9,32 +10,8 @@ using namespace cirrus;
 using namespace cirrus::test;
 namespace fs = std::filesystem;
 
-// A network and a sky small enough for a step of milliseconds. Without cooldown the learning rate does not depend on
-// the number of steps, so that a run may be cut anywhere and be compared with one of that length.
-const char* const kConfig = R"(
-factor = 4
-[network]
-widths = [8, 16]
-middle_blocks = 1
-embedding = 8
-[task]
-patch = 32
-calibration_fields = 16
-[fields]
-size = 64
-window = 4
-per_step = 0.5
-[train]
-batch = 2
-checkpoint_steps = 5
-record_steps = 5
-[optimizer]
-warmup = 5
-cooldown_share = 0
-)";
-
 struct Folder : ScratchFolder {
-  Folder() { put(*this / "tiny.toml", kConfig); }
+  Folder() { put(*this / "tiny.toml", kTinyRun); }
   std::vector<std::string> words(const std::string& out, std::int64_t steps, std::vector<std::string> more = {}) const {
     std::vector<std::string> all{"train",
                                  "--config",
