@@ -11,6 +11,7 @@
 #include "device/memory_error.h"
 #include "enhance/sr3_task.h"
 #include "enhance/training_task.h"
+#include "train/choose_parallel.h"
 
 namespace cirrus::app {
 namespace {
@@ -65,9 +66,10 @@ void register_flags(Options& options, TrainFlags& f) {
   });
   options.add("task.init", f.task.init, "model whose weights to start from").flag("init").metavar("NAME|FILE");
   options
-      .add("parallel", f.parallel,
-           "how the model is spread over ranks: whole (ddp), or optimizer states (zero1), gradients (zero2) and weights "
-           "(zero3, fsdp, hybrid) in shards")
+      .add(
+          "parallel", f.parallel,
+          "how the model is spread over ranks: whole (ddp), or optimizer states (zero1), gradients (zero2) and weights "
+          "(zero3, fsdp, hybrid) in shards")
       .one_of({"auto", "none", "ddp", "zero1", "zero2", "zero3", "fsdp", "hybrid"});
   options.add("time_limit", f.time_limit, "stop with a checkpoint after this long (exit 75)").metavar("2h");
 
@@ -130,8 +132,9 @@ void register_flags(Options& options, TrainFlags& f) {
   options.add("train.recompute", p.recompute,
               "compute activations twice instead of keeping them: memory for a third more time");
   options.add("train.prefetch", p.prefetch, "gather the next block's weights while one computes");
-  options.add("train.reduce_each_part", p.reduce_each_part,
-              "with accumulation, reduce sharded gradients after each part (less memory) or once a step (less traffic)");
+  options.add(
+      "train.reduce_each_part", p.reduce_each_part,
+      "with accumulation, reduce sharded gradients after each part (less memory) or once a step (less traffic)");
   options.add("train.reduce_dtype", f.reduce_dtype, "type in which gradients travel").one_of({"fp32", "bf16"});
   options.add("train.persist", p.persist, "zero3 keeps tensors of fewer elements whole").range(0, 1e12);
   options.add("train.checkpoint_in_background", t.checkpoint_in_background, "go on while a checkpoint is written");
@@ -181,29 +184,51 @@ void refuse_settings_of_the_other(const Options& options, const std::string& kin
                     "leave it out, or set network.kind = \"" + other + "\"");
 }
 
+std::string gigabytes(double bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f GB", bytes * 1e-9);
+  return text;
+}
+
 /// What a run would be, without making its weights.
 void describe(const TrainFlags& f, const Machine& machine, const dist::World& world, const std::string& where) {
-  train::check_options(f.trainer, world);
+  const std::unique_ptr<enhance::PatchTask> task = make_task(f, machine, true);
+  const train::Advice a = train::choose_parallel(*task, *machine.device, world, f.trainer);
+  train::TrainerOptions settled = f.trainer;
+  settled.parallel = a.options;
+  train::check_options(settled, world);
   double parameters = 0;
-  for (const auto& [name, tensor] : dist::trained(make_task(f, machine, true)->units()))
-    parameters += static_cast<double>(tensor.numel());
-  char size[160];
+  for (const auto& [name, tensor] : dist::trained(task->units())) parameters += static_cast<double>(tensor.numel());
+  if (!world.is_lead()) return;
+  const bool average = f.trainer.optimizer.average;
+  char size[400];
   std::snprintf(
       size, sizeof size,
-      "a network of %.0f parameters: %.2f GB for weights, gradients, moments%s, and what a step's %lld samples of "
-      "%lld x %lld pixels take",
-      parameters, parameters * (f.trainer.optimizer.average ? 20e-9 : 16e-9),
-      f.trainer.optimizer.average ? " and average" : "",
-      static_cast<long long>(f.trainer.batch / f.trainer.accumulation), static_cast<long long>(f.task.patch),
-      static_cast<long long>(f.task.patch));
+      "a network of %.0f parameters: %s for weights, gradients, moments%s; with what a step's %lld samples of "
+      "%lld x %lld pixels take, %s at a time by estimate, and %s are free",
+      parameters, gigabytes(parameters * (average ? 20 : 16)).c_str(), average ? " and average" : "",
+      static_cast<long long>(f.trainer.batch / f.trainer.accumulation / world.size),
+      static_cast<long long>(f.task.patch), static_cast<long long>(f.task.patch), gigabytes(a.plan.total()).c_str(),
+      gigabytes(a.available).c_str());
   log::print("would train " + std::to_string(f.trainer.steps) + " steps of " + std::to_string(f.trainer.batch) +
              " samples " + where);
   log::print(size);
+  if (world.size > 1)
+    log::print("each of " + std::to_string(world.size) + " ranks, with " + dist::strategy_name(a.options));
 }
 
 train::Outcome train_task(TrainFlags& f, const Options& options, const dist::World& world, const Machine& machine) {
   const std::filesystem::path out = f.out;
   const std::unique_ptr<enhance::PatchTask> task = make_task(f, machine);  // what it refuses costs no old run
+  const train::Advice chosen = train::choose_parallel(*task, *machine.device, world, f.trainer);
+  f.trainer.parallel = chosen.options;
+  train::check_options(f.trainer, world);
+  if (world.size > 1)
+    log::info(std::to_string(world.size) + " ranks, " + dist::strategy_name(chosen.options) + ", by estimate " +
+              gigabytes(chosen.plan.total()) + " each");
+  if (!chosen.fits)
+    log::warning("By estimate a rank needs " + gigabytes(chosen.plan.total()) + ", and has " +
+                 gigabytes(chosen.available) + ": cirrus-scale plan shows what would take less");
   task->share_fields(world);
   if (world.is_lead()) {
     std::error_code error;
@@ -232,7 +257,7 @@ int train(const Arguments& arguments) {
   if (!f.time_limit.empty()) f.trainer.time_limit = parse_duration(f.time_limit);
 
   const dist::World world = dist::join_world();
-  f.trainer.parallel.strategy = f.parallel != "auto" ? f.parallel : world.size > 1 ? "ddp" : "none";
+  f.trainer.parallel.strategy = f.parallel;
   if (f.reduce_dtype == "bf16") f.trainer.parallel.reduce_type = at::kBFloat16;
   const Machine machine = open_machine(run, world);
   const std::string described = machine.device->name() + ", " + device::dtype_name(machine.dtype) + ", " +
@@ -243,8 +268,7 @@ int train(const Arguments& arguments) {
     throw Error(ExitCode::cannot_create, out.string() + " already holds a run",
                 "add --resume to go on with it, --overwrite to start anew, or choose another --out");
   if (run.dry_run) return describe(f, machine, world, "into " + out.string() + " on " + described), 0;
-  log::info("Training on " + described +
-            (world.size > 1 ? ", " + std::to_string(world.size) + " ranks, " + f.trainer.parallel.strategy : ""));
+  log::info("Training on " + described);
   f.trainer.compute = machine.dtype;
   train::Outcome outcome{};
   try {

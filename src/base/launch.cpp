@@ -21,7 +21,7 @@ void become(const fs::path& core, char** argv) {
   setenv("OMP_WAIT_POLICY", "passive", 0);
   setenv("UCX_HANDLE_ERRORS", "none", 0);  // traces of MPI's transport would bury what is said; read when it is loaded
   setenv("TORCH_CPP_LOG_LEVEL", "ERROR", 0);  // LibTorch's sockets complain where hosts have no names
-  setenv("UCX_DEBUG_SIGNO", "0", 0);  // MPI's UCX takes SIGHUP for a debugger, even where nohup has it ignored
+  setenv("UCX_DEBUG_SIGNO", "0", 0);          // MPI's UCX takes SIGHUP for a debugger, even where nohup has it ignored
   execv(core.c_str(), argv);
 }
 

@@ -82,9 +82,8 @@ int run_words(const Program& program, const std::vector<std::string>& words) {
 FailureReport (*failure_hook)(int, const std::string&) = nullptr;
 
 int report(ExitCode code, const std::string& given, bool json) {
-  const FailureReport failure =
-      failure_hook != nullptr ? failure_hook(static_cast<int>(code), given)
-                              : FailureReport{true, "", static_cast<int>(code)};
+  const FailureReport failure = failure_hook != nullptr ? failure_hook(static_cast<int>(code), given)
+                                                        : FailureReport{true, "", static_cast<int>(code)};
   const std::string message = failure.prefix + given;
   // Every rank reads the same command line and configuration: one of them says what is wrong with it.
   const bool shared_by_ranks = code == ExitCode::usage || code == ExitCode::config;

@@ -26,9 +26,9 @@ struct Program {
 
 /// What becomes of an error in a run of several processes.
 struct FailureReport {
-  bool report = true;       ///< whether this process says it
-  std::string prefix{};     ///< in front of the message: which process this is
-  int code = 0;             ///< to exit with
+  bool report = true;    ///< whether this process says it
+  std::string prefix{};  ///< in front of the message: which process this is
+  int code = 0;          ///< to exit with
 };
 /// Asks `hook` about an error before it is reported: other processes of the run may have to be told, and all that fail
 /// in the same way need say it once.

@@ -59,8 +59,8 @@ public:
   virtual std::int64_t alignment() const = 0;  ///< pixels: windows start and end on multiples of it
   virtual std::int64_t receptive_radius()
       const = 0;  ///< pixels: the estimate at a pixel depends on nothing farther away
-  /// What training takes on `device` for `samples` windows at a time, by units; the network itself may be without memory
-  /// (device "meta"). Empty: not known.
+  /// What training takes on `device` for `samples` windows at a time, by units; the network itself may be without
+  /// memory (device "meta"). Empty: not known.
   virtual dist::ModelActivations activations(std::int64_t /*samples*/, std::int64_t /*height*/, std::int64_t /*width*/,
                                              const at::Device& /*device*/) const {
     return {};

@@ -329,8 +329,8 @@ at::Tensor Sr3Network::predict(const at::Tensor& noisy, const at::Tensor& g, con
     for (const Block& b : plan_->down[l]) skips.push_back(h = block(b, {h, e}));
     if (l < plan_->shrink.size())
       skips.push_back(h = run(plan_->shrink_unit[l], {h}, [this, l](const std::vector<at::Tensor>& in) {
-        return convolve(in[0], plan_->shrink[l], 2);
-      }));
+                        return convolve(in[0], plan_->shrink[l], 2);
+                      }));
   }
   for (const Block& b : plan_->middle) h = block(b, {h, e});
   for (std::size_t l = plan_->up.size(); l-- > 0;) {

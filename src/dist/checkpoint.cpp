@@ -162,8 +162,7 @@ void CheckpointWriter::commit(const Job& job, nlohmann::json all) {
   }
   for (auto& [name, tensor] : all["tensors"].items()) {
     std::vector<nlohmann::json> shards = tensor.at("shards");
-    std::sort(shards.begin(), shards.end(),
-              [](const auto& a, const auto& b) { return a.at("begin") < b.at("begin"); });
+    std::sort(shards.begin(), shards.end(), [](const auto& a, const auto& b) { return a.at("begin") < b.at("begin"); });
     tensor["shards"] = shards;
   }
   nlohmann::ordered_json manifest;

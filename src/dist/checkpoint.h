@@ -108,8 +108,8 @@ private:
 };
 
 /// The newest whole checkpoint under DIR; damaged or unfinished ones are skipped with a warning that names the file.
-/// Nullopt if there is none; throws Error(bad_data) if there are some and none can be read. All ranks call it, and share
-/// the checking.
+/// Nullopt if there is none; throws Error(bad_data) if there are some and none can be read. All ranks call it, and
+/// share the checking.
 std::optional<CheckpointReader> find_checkpoint(const std::filesystem::path& dir, const World& world);
 
 /// Folders step-N under dir with their N, newest first.

@@ -51,6 +51,7 @@ public:
   void open_control(const World& world);
   /// All ranks, host tensors: for agreements.
   ProcessGroup& control() { return *control_; }
+  std::uint64_t next_meeting() { return meetings_++; }
   /// Leaves in order: rank 0, who serves the store, last.
   void close(int rank, int size);
 
@@ -59,6 +60,7 @@ private:
   bool mpi_;
   std::unique_ptr<Watchdog> watchdog_;
   std::shared_ptr<ProcessGroup> control_;
+  std::uint64_t meetings_ = 0;
 };
 
 }  // namespace cirrus::dist

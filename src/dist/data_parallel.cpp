@@ -48,12 +48,15 @@ public:
     if (travels_ == at::ScalarType::Undefined || travels_ == whole.scalar_type())
       return state_->all_reduce(whole, Reduce::sum, "gradients").work()->getFuture();
     const at::Tensor small = whole.to(travels_);
-    return state_->all_reduce(small, Reduce::sum, "gradients").work()->getFuture()->then(
-        [whole, small](c10::ivalue::Future&) {
-          whole.copy_(small);
-          return c10::IValue(std::vector<at::Tensor>{whole});
-        },
-        c10::ListType::create(c10::TensorType::get()));
+    return state_->all_reduce(small, Reduce::sum, "gradients")
+        .work()
+        ->getFuture()
+        ->then(
+            [whole, small](c10::ivalue::Future&) {
+              whole.copy_(small);
+              return c10::IValue(std::vector<at::Tensor>{whole});
+            },
+            c10::ListType::create(c10::TensorType::get()));
   }
 
 private:
@@ -62,8 +65,10 @@ private:
 
 /// The Reducer's constructor: LibTorch 2.6 takes the limit of every bucket, newer ones do not.
 template <class R = c10d::Reducer>
-std::unique_ptr<R> make_reducer(const std::vector<at::Tensor>& leaves, const std::vector<std::vector<std::size_t>>& buckets,
-                                const std::vector<std::size_t>& limits, const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+std::unique_ptr<R> make_reducer(const std::vector<at::Tensor>& leaves,
+                                const std::vector<std::vector<std::size_t>>& buckets,
+                                const std::vector<std::size_t>& limits,
+                                const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                                 const std::unordered_map<std::size_t, std::string>& names) {
   using Indices = std::vector<std::vector<std::size_t>>;
   const std::vector<bool> dense(leaves.size(), false);
@@ -135,8 +140,7 @@ DataParallel::DataParallel(const std::vector<Unit>& units, const ParallelOptions
   fired_.assign(leaves_.size(), 0);
   used_.assign(leaves_.size(), 0);
   group_ = make_group(world, device, all_ranks(world, "data parallel"));
-  for (std::size_t i = 0; i < leaves_.size(); ++i)
-    on_gradient(leaves_[i], [this, i] { fired_[i] = used_[i] = 1; });
+  for (std::size_t i = 0; i < leaves_.size(); ++i) on_gradient(leaves_[i], [this, i] { fired_[i] = used_[i] = 1; });
   if (world.size == 1) return;
   for (const at::Tensor& w : weights_) group_->broadcast(in_memory_order(w), 0, "initial weights").wait();
   engine_ = std::make_unique<Engine>(leaves_, parameters_, *group_, world, device.torch_device(), options.reduce_type);

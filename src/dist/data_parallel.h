@@ -3,6 +3,7 @@
 #pragma once
 
 #include "dist/parallel.h"
+#include "dist/process_group.h"
 
 namespace cirrus::dist {
 

@@ -207,14 +207,15 @@ void FlatGroup::forget_gradients() {
 void FlatGroup::put_together(const at::Tensor& parts, const at::Tensor& whole) const {
   const at::Tensor rows = parts.view({gathers_.size(), layout_.shard});
   for (const FlatLayout::Slot& s : layout_.slots)
-    whole.narrow(0, s.whole, s.slice * gathers_.size()).view({gathers_.size(), s.slice}).copy_(
-        rows.narrow(1, s.shard, s.slice));
+    whole.narrow(0, s.whole, s.slice * gathers_.size())
+        .view({gathers_.size(), s.slice})
+        .copy_(rows.narrow(1, s.shard, s.slice));
 }
 
 void FlatGroup::take_apart(const at::Tensor& whole, const at::Tensor& parts) const {
   for (const FlatLayout::Slot& s : layout_.slots)
-    parts.narrow(1, s.shard, s.slice).copy_(
-        whole.narrow(0, s.whole, s.slice * gathers_.size()).view({gathers_.size(), s.slice}));
+    parts.narrow(1, s.shard, s.slice)
+        .copy_(whole.narrow(0, s.whole, s.slice * gathers_.size()).view({gathers_.size(), s.slice}));
 }
 
 at::Tensor FlatGroup::gather(const at::Tensor& like_shard) const {

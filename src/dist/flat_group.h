@@ -1,6 +1,6 @@
-// Tensors of one unit in one flat buffer, of which each rank keeps a shard: gathered whole when the unit computes, freed
-// after; gradients added up in a whole buffer and reduced into shards. The leaves of the graph are views of the whole
-// buffer all the time; freeing takes its memory away and leaves them as they are.
+// Tensors of one unit in one flat buffer, of which each rank keeps a shard: gathered whole when the unit computes,
+// freed after; gradients added up in a whole buffer and reduced into shards. The leaves of the graph are views of the
+// whole buffer all the time; freeing takes its memory away and leaves them as they are.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -42,8 +42,8 @@ struct FlatLayout {
 
 class FlatGroup {
 public:
-  /// Takes over the leaves: their data move into the buffers. `resident`: the whole buffer is never freed. `by_reference`:
-  /// devices whose tensors have no storage to take away get new leaves' data at each gathering instead.
+  /// Takes over the leaves: their data move into the buffers. `resident`: the whole buffer is never freed.
+  /// `by_reference`: devices whose tensors have no storage to take away get new leaves' data at each gathering instead.
   FlatGroup(std::vector<at::Tensor> leaves, Split split, bool resident, bool by_reference,
             const ParallelOptions& options, ProcessGroup& gathers, ProcessGroup& reductions, LiveBytes& live);
 

@@ -20,7 +20,8 @@ private:
 
 /// Of a leaf that requires gradients; an empty function removes it.
 inline void on_gradient(const at::Tensor& leaf, std::function<void()> call) {
-  torch::autograd::impl::set_post_acc_grad_hooks(leaf, call ? std::make_unique<GradientHook>(std::move(call)) : nullptr);
+  torch::autograd::impl::set_post_acc_grad_hooks(leaf,
+                                                 call ? std::make_unique<GradientHook>(std::move(call)) : nullptr);
 }
 
 }  // namespace cirrus::dist

@@ -70,8 +70,7 @@ template <class T>
 void divide_as(const HostBuffer& b, int size) {
   T* p = static_cast<T*>(b.data);
   using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
-  for (std::int64_t i = 0; i < b.count; ++i)
-    p[i] = static_cast<T>(static_cast<Wide>(p[i]) / static_cast<Wide>(size));
+  for (std::int64_t i = 0; i < b.count; ++i) p[i] = static_cast<T>(static_cast<Wide>(p[i]) / static_cast<Wide>(size));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Collectives over MPI, in place on host memory. A rank that waits for others sleeps: before a large collective all
-// meet in a barrier that is asked after now and then, so that only data that really move occupy a core.
+// meet in a barrier that is asked after now and then, so that only data that really move occupy a core; where ranks
+// outnumber cores, not even those.
 #include "dist/mpi_backend.h"
 
 #ifdef CIRRUS_HAVE_MPI
@@ -19,17 +20,24 @@
 namespace cirrus::dist {
 namespace {
 
-constexpr std::int64_t kSmall = 32 << 10;        // bytes that travel without a barrier before
-constexpr std::int64_t kChunk = std::int64_t{1} << 28;  // elements in one call: MPI-3 counts in int
+constexpr std::int64_t kSmall = 32 << 10;                         // bytes that travel without a barrier before
+constexpr std::int64_t kChunk = std::int64_t{1} << 28;            // elements in one call: MPI-3 counts in int
 constexpr long kShortestSleep = 10'000, kLongestSleep = 300'000;  // nanoseconds between looks at a request
-constexpr int kLooks = 50;                       // before the first sleep
+constexpr int kLooks = 50;                                        // before the first sleep
+
+/// More ranks of this host than cores: the MPI library, which keeps looking while it waits, would hold the core that
+/// the rank it waits for needs.
+bool crowded = false;
+/// Whether a tensor goes by the library's own waiting, which moves large ones faster.
+bool goes_directly(std::int64_t bytes) { return bytes > kSmall && !crowded; }
 
 void check(int result, const char* what) {
   if (result == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING];
   int length = 0;
   MPI_Error_string(result, text, &length);
-  throw Error(ExitCode::unavailable, std::string(what) + " failed: " + std::string(text, static_cast<std::size_t>(length)),
+  throw Error(ExitCode::unavailable,
+              std::string(what) + " failed: " + std::string(text, static_cast<std::size_t>(length)),
               "see what the other ranks say; check the network between the hosts");
 }
 
@@ -64,7 +72,7 @@ protected:
   void reduce_all(const HostBuffer& b, Reduce op) override {
     const mpi::Reduction r = mpi::reduction(b.type, op);
     in_chunks(b, [&](void* data, int count) {
-      if (b.bytes() > kSmall)
+      if (goes_directly(b.bytes()))
         return check(MPI_Allreduce(MPI_IN_PLACE, data, count, r.type, r.op, comm_), "All-reduce");
       MPI_Request request;
       check(MPI_Iallreduce(MPI_IN_PLACE, data, count, r.type, r.op, comm_, &request), "All-reduce");
@@ -73,20 +81,20 @@ protected:
   }
   void send_to_all(const HostBuffer& b, int root) override {
     in_chunks({b.data, b.bytes(), at::kByte}, [&](void* data, int count) {
-      if (b.bytes() > kSmall) return check(MPI_Bcast(data, count, MPI_BYTE, root, comm_), "Broadcast");
+      if (goes_directly(b.bytes())) return check(MPI_Bcast(data, count, MPI_BYTE, root, comm_), "Broadcast");
       MPI_Request request;
       check(MPI_Ibcast(data, count, MPI_BYTE, root, comm_, &request), "Broadcast");
       wait_politely(&request, 1, "Broadcast");
     });
   }
   void gather_to_all(const HostBuffer& out, const HostBuffer& in) override {
-    if (out.bytes() > kSmall) meet();
+    if (goes_directly(out.bytes())) meet();
     auto* to = static_cast<char*>(out.data);
     const bool in_place = in.data == to + getRank() * in.bytes();
     if (out.bytes() <= kChunk) {
       const int count = static_cast<int>(in.bytes());
       const void* from = in_place ? MPI_IN_PLACE : in.data;
-      if (out.bytes() > kSmall)
+      if (goes_directly(out.bytes()))
         return check(MPI_Allgather(from, count, MPI_BYTE, to, count, MPI_BYTE, comm_), "All-gather");
       MPI_Request request;
       check(MPI_Iallgather(from, count, MPI_BYTE, to, count, MPI_BYTE, comm_, &request), "All-gather");
@@ -95,16 +103,16 @@ protected:
     if (!in_place) std::copy_n(static_cast<const char*>(in.data), in.bytes(), to + getRank() * in.bytes());
     for (int root = 0; root < getSize(); ++root)  // too large for one call: each rank's part in pieces
       for (std::int64_t at = 0; at < in.bytes(); at += kChunk)
-        check(MPI_Bcast(to + root * in.bytes() + at, static_cast<int>(std::min(kChunk, in.bytes() - at)), MPI_BYTE, root,
-                        comm_),
+        check(MPI_Bcast(to + root * in.bytes() + at, static_cast<int>(std::min(kChunk, in.bytes() - at)), MPI_BYTE,
+                        root, comm_),
               "All-gather");
   }
   void reduce_and_scatter(const HostBuffer& out, const HostBuffer& in, Reduce op) override {
     const mpi::Reduction r = mpi::reduction(in.type, op);
-    if (in.bytes() > kSmall) meet();
+    if (goes_directly(in.bytes())) meet();
     if (in.count <= kChunk) {
       const int count = static_cast<int>(out.count);
-      if (in.bytes() > kSmall)
+      if (goes_directly(in.bytes()))
         return check(MPI_Reduce_scatter_block(in.data, out.data, count, r.type, r.op, comm_), "Reduce-scatter");
       MPI_Request request;
       check(MPI_Ireduce_scatter_block(in.data, out.data, count, r.type, r.op, comm_, &request), "Reduce-scatter");
@@ -114,8 +122,8 @@ protected:
     for (int root = 0; root < getSize(); ++root)
       for (std::int64_t at = 0; at < out.count; at += kChunk)
         check(MPI_Reduce(static_cast<const char*>(in.data) + (root * out.count + at) * element,
-                         static_cast<char*>(out.data) + at * element, static_cast<int>(std::min(kChunk, out.count - at)),
-                         r.type, r.op, root, comm_),
+                         static_cast<char*>(out.data) + at * element,
+                         static_cast<int>(std::min(kChunk, out.count - at)), r.type, r.op, root, comm_),
               "Reduce-scatter");
   }
   void exchange(const HostBuffer& out, const std::vector<std::int64_t>& from, const HostBuffer& in,
@@ -147,7 +155,7 @@ private:
   /// Calls `work` on pieces that MPI can count. Large ones wait for all ranks before.
   template <class Work>
   void in_chunks(const HostBuffer& b, Work&& work) {
-    if (b.bytes() > kSmall) meet();
+    if (goes_directly(b.bytes())) meet();
     const auto element = static_cast<std::int64_t>(c10::elementSize(b.type));
     for (std::int64_t at = 0; at < b.count; at += kChunk)
       work(static_cast<char*>(b.data) + at * element, static_cast<int>(std::min(kChunk, b.count - at)));
@@ -192,6 +200,11 @@ MpiPlace start_mpi() {
   MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, place.rank, MPI_INFO_NULL, &local);
   MPI_Comm_rank(local, &place.local_rank);
   MPI_Comm_size(local, &place.local_size);
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  sched_getaffinity(0, sizeof cores, &cores);
+  MPI_Allreduce(MPI_IN_PLACE, &cores, sizeof cores, MPI_BYTE, MPI_BOR, local);  // ranks may be bound to one each
+  crowded = CPU_COUNT(&cores) < place.local_size;
   MPI_Comm_free(&local);
   return place;
 }
@@ -243,25 +256,7 @@ namespace {
 bool has_mpi() { return false; }
 std::string mpi_library() { return "none"; }
 MpiPlace start_mpi() { refuse(); }
-namespace {
-
-/// A rank that ends stops answering, and one that still waits for its part of a connection's handshake then waits for
-/// ever in MPI_Finalize (UCX over TCP connects lazily): every pair exchanges something before.
-void see_connections_through() {
-  int rank = 0, size = 1;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  for (int round = 0; round < 2; ++round)
-    for (int step = 1; step < size; ++step) {
-      char sent = 0, received = 0;
-      MPI_Sendrecv(&sent, 1, MPI_BYTE, (rank + step) % size, 0, &received, 1, MPI_BYTE, (rank + size - step) % size, 0,
-                   MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    }
-}
-
-}  // namespace
-
-void finish_mpi(int status) {}
+void finish_mpi(int) {}
 void abort_mpi(int) {}
 std::string mpi_broadcast(const std::string&) { refuse(); }
 c10::intrusive_ptr<c10d::Backend> make_mpi_backend(int, int) { refuse(); }

@@ -139,8 +139,8 @@ inline Reduction reduction(at::ScalarType type, HostBackend::Reduce op) {
       break;
   }
   if (r.type == MPI_DATATYPE_NULL || r.op == MPI_OP_NULL)
-    throw Error(ExitCode::internal, std::string("Ranks cannot combine elements of type ") + c10::toString(type) +
-                                        " by this operation");
+    throw Error(ExitCode::internal,
+                std::string("Ranks cannot combine elements of type ") + c10::toString(type) + " by this operation");
   return r;
 }
 

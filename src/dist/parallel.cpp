@@ -11,6 +11,10 @@
 
 namespace cirrus::dist {
 
+std::string strategy_name(const ParallelOptions& o) {
+  return o.strategy + (o.keep_frozen ? ", frozen kept" : "") + (o.recompute ? ", recompute" : "");
+}
+
 void check_options(const ParallelOptions& o, const World& world) {
   static const char* const known[] = {"none", "ddp", "zero1", "zero2", "zero3", "fsdp", "hybrid"};
   if (std::find(std::begin(known), std::end(known), o.strategy) == std::end(known))
@@ -66,7 +70,8 @@ std::unique_ptr<Parallel> make_parallel(const std::vector<Unit>& units, const Pa
   std::string model;
   for (const Unit& unit : units)
     for (const auto& [name, t] : unit.tensors)
-      model += unit.name + " " + name + " " + c10::str(t.sizes(), t.strides()) + (t.requires_grad() ? "\n" : " frozen\n");
+      model +=
+          unit.name + " " + name + " " + c10::str(t.sizes(), t.strides()) + (t.requires_grad() ? "\n" : " frozen\n");
   const std::vector<std::string> models = gather_texts(world, sha256(model));
   for (std::size_t r = 1; r < models.size(); ++r)
     if (models[r] != models[0])

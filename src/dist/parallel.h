@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "device/device.h"
-#include "dist/process_group.h"
+#include "dist/traffic.h"
 #include "dist/unit.h"
 #include "dist/world.h"
 
@@ -25,8 +25,11 @@ struct ParallelOptions {
   bool reduce_each_part = true;   ///< accumulation: reduce every part (flat memory), else once a step (less traffic)
   at::ScalarType gather_type = at::ScalarType::Undefined;  ///< type in which sharded weights are gathered and used
   at::ScalarType reduce_type = at::ScalarType::Undefined;  ///< type in which gradients travel; their own by default
-  std::int64_t persist = 100'000;  ///< zero3 keeps trained tensors of fewer elements whole
+  std::int64_t persist = 100'000;                          ///< zero3 keeps trained tensors of fewer elements whole
 };
+
+/// How a strategy is called with what it keeps: "fsdp, frozen kept, recompute".
+std::string strategy_name(const ParallelOptions& options);
 
 /// Throws Error(config) for an unknown strategy or one the world cannot run.
 void check_options(const ParallelOptions& options, const World& world);

@@ -22,8 +22,8 @@ Sharded::Sharded(const std::vector<Unit>& units, const ParallelOptions& options,
   const bool hybrid = options.strategy == "hybrid";
   const auto members = [&](const char* name) { return hybrid ? ranks_of_node(world, name) : all_ranks(world, name); };
   gathers_ = make_group(world, device, members("weights"));
-  // On the CPU both kinds travel at a time, each by a thread of its own; on cards they share a queue in one order, since
-  // two communicators at work at once may wait for each other there.
+  // On the CPU both kinds travel at a time, each by a thread of its own; on cards they share a queue in one order,
+  // since two communicators at work at once may wait for each other there.
   reductions_ = device.torch_device().is_cpu() ? make_group(world, device, members("gradients")) : gathers_;
   across_ = hybrid && world.nodes > 1 ? make_group(world, device, ranks_across_nodes(world, "across hosts"))
                                       : std::make_shared<ProcessGroup>();
@@ -213,8 +213,7 @@ std::vector<Piece> Sharded::pieces() const {
       // The rank's part of the tensor begins at `from` and lies at `at` in the shard.
       const bool flat = layout.split == Split::flat;
       const std::int64_t from = flat ? std::max<std::int64_t>(rank * layout.shard - s.whole, 0) : rank * s.slice;
-      const std::int64_t end =
-          std::min(s.numel, flat ? (rank + 1) * layout.shard - s.whole : (rank + 1) * s.slice);
+      const std::int64_t end = std::min(s.numel, flat ? (rank + 1) * layout.shard - s.whole : (rank + 1) * s.slice);
       const std::int64_t at = flat ? s.whole + from - rank * layout.shard : s.shard;
       if (from < end) out.push_back({member.parameters[k], from, end, i, at});
     }
@@ -248,8 +247,9 @@ void Sharded::force_unit_rows(const std::vector<std::string>& names) {
       const bool starts = at % length == 0;
       const std::int64_t whole = starts ? (p.end - at) / length : 0;
       const std::int64_t n = whole > 0 ? whole * length : std::min(p.end - at, length - at % length);
-      parts.push_back({weights_[p.tensor].narrow(0, p.offset + at - p.begin, n).view({std::max<std::int64_t>(whole, 1), -1}),
-                       first_row[p.parameter] + at / length, std::max<std::int64_t>(whole, 1)});
+      parts.push_back(
+          {weights_[p.tensor].narrow(0, p.offset + at - p.begin, n).view({std::max<std::int64_t>(whole, 1), -1}),
+           first_row[p.parameter] + at / length, std::max<std::int64_t>(whole, 1)});
       at += n;
     }
   }

@@ -8,8 +8,8 @@
 //   fsdp     freed outside their unit   every part           a unit's tensors together
 //   hybrid   as fsdp within a host; shards' gradients are summed across hosts once a step
 //
-// Collectives are issued in an order that depends on the units alone, not on what a rank's graph happens to use, so that
-// ranks never wait for different things.
+// Collectives are issued in an order that depends on the units alone, not on what a rank's graph happens to use, so
+// that ranks never wait for different things.
 #pragma once
 
 #include "dist/flat_group.h"
@@ -66,12 +66,12 @@ private:
   LiveBytes live_;
   std::vector<Block> blocks_;
   std::vector<std::pair<std::size_t, std::size_t>> place_of_weight_;  ///< block and member of weights()[i]
-  bool reduces_ = true;            ///< gradients of this part
-  std::size_t next_forward_ = 1;   ///< units before have run in this forward pass
+  bool reduces_ = true;                                               ///< gradients of this part
+  std::size_t next_forward_ = 1;                                      ///< units before have run in this forward pass
   std::size_t next_backward_ = 0;  ///< units from here on have been entered in this backward pass
   std::size_t next_reduce_ = 0;    ///< units from here on have had their reductions begun
-  std::vector<char> used_;             ///< parameters that got a gradient in this step
-  std::size_t reducing_ = 0;           ///< the unit whose gradients travel
+  std::vector<char> used_;         ///< parameters that got a gradient in this step
+  std::size_t reducing_ = 0;       ///< the unit whose gradients travel
 };
 
 }  // namespace cirrus::dist

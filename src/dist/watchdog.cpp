@@ -19,14 +19,19 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kBeat = std::chrono::milliseconds(1000);
 constexpr double kSilent = 30;  // seconds without a beat after which a rank counts as dead
 constexpr auto kFailTogether = std::chrono::seconds(3);
+constexpr auto kLeadFirst = std::chrono::milliseconds(2000), kPassOn = std::chrono::milliseconds(500);
 
 double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
 std::string status_key(std::size_t rank) { return "status/" + std::to_string(rank); }
 std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
-[[noreturn]] void end(const std::string& message) {
+/// The lead, whose words reach the launcher in the fewest steps, and who sees all ranks, speaks first; a launcher told
+/// to end all drops what it has not passed on yet.
+[[noreturn]] void end(int rank, const std::string& message) {
+  if (rank != 0) std::this_thread::sleep_for(kLeadFirst);
   log::error(message);
+  std::this_thread::sleep_for(kPassOn);
   Watchdog::end_all(static_cast<int>(ExitCode::internal));
 }
 
@@ -99,9 +104,10 @@ void Watchdog::look_at_others() {
       beats_[r] = std::move(beat);
       changed_[r] = Clock::now();
     } else if (seconds_since(changed_[r]) > kSilent) {
-      end(names_[r] + " has given no sign of life for " + rounded(seconds_since(changed_[r])) +
-          ": its process has died or stands still, or its host is cut off. Resume from the last checkpoint with "
-          "--resume");
+      end(rank_,
+          names_[r] + " has given no sign of life for " + rounded(seconds_since(changed_[r])) +
+              ": its process has died or stands still, or its host is cut off. Resume from the last checkpoint with "
+              "--resume");
     }
   }
 }
@@ -130,7 +136,7 @@ void Watchdog::give_up(const Waiting& waiting) {
     message += " What the others do is not known: the store on " + names_[0] +
                " does not answer. Is the network between the hosts up?";
   }
-  end(message + " CIRRUS_TIMEOUT sets how long to wait");
+  end(rank_, message + " CIRRUS_TIMEOUT sets how long to wait");
 }
 
 void Watchdog::end_all(int code) {
@@ -138,7 +144,8 @@ void Watchdog::end_all(int code) {
   std::thread([code] {  // should MPI's own end be stuck as well
     std::this_thread::sleep_for(std::chrono::seconds(5));
     _exit(code);
-  }).detach();
+  })
+      .detach();
   abort_mpi(code);
   _exit(code);
 }
@@ -161,10 +168,11 @@ void Watchdog::watch() {
       store_answered_ = Clock::now();
     } catch (const std::exception&) {
       if (seconds_since(store_answered_) > kSilent)
-        end("The store on " + names_[0] + " has not answered " + names_[static_cast<std::size_t>(rank_)] + " for " +
-            rounded(seconds_since(store_answered_)) +
-            ": that process has died, or the network between the hosts is down. Resume from the last checkpoint with "
-            "--resume");
+        end(rank_, "The store on " + names_[0] + " has not answered " + names_[static_cast<std::size_t>(rank_)] +
+                       " for " + rounded(seconds_since(store_answered_)) +
+                       ": that process has died, or the network between the hosts is down. Resume from the last "
+                       "checkpoint with "
+                       "--resume");
     }
     // Who failed has said why; it waits a while for others to fail in the same way.
     if (!failure.empty()) {
@@ -172,7 +180,7 @@ void Watchdog::watch() {
       lock.lock();
       const bool stands = !failing_ && seconds_since(told) > 10;
       lock.unlock();
-      if (stands) end("ends because " + failure);
+      if (stands) end(rank_, "ends because " + failure);
     }
     lock.lock();
   }

@@ -4,12 +4,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <map>
+#include <thread>
 
 #include "base/errors.h"
 #include "base/log.h"
 #include "base/program.h"
+#include "base/signals.h"
 #include "dist/connection.h"
 #include "dist/launcher.h"
 #include "dist/mpi_backend.h"
@@ -101,7 +104,8 @@ World join_world() {
   if (launch.size <= 1) return world;
   world.rank = launch.rank;
   world.size = launch.size;
-  on_exit([](int status, void*) { leave_world(status); }, nullptr);  // also when an error ends the program: a launcher takes an exit without it for a crash
+  on_exit([](int status, void*) { leave_world(status); },
+          nullptr);  // also when an error ends the program: a launcher takes an exit without it for a crash
   if (launch.speaks_mpi && has_mpi()) {
     const MpiPlace mpi = start_mpi();
     if (mpi.size != launch.size) refuse_launcher(launch, mpi.size);
@@ -163,6 +167,25 @@ void barrier(const World& world) {
   if (world.size > 1) world.connection->control().barrier("all ranks");
 }
 
+void meet(const World& world) {
+  signals::check_interrupt();
+  if (world.size == 1) return;
+  c10d::Store& store = *world.connection->store();
+  const auto key = [](std::uint64_t number, const char* what) {
+    return "meeting/" + std::to_string(number) + "/" + what;
+  };
+  const std::uint64_t number = world.connection->next_meeting();
+  if (store.add(key(number, "here"), 1) == world.size) store.set(key(number, "all"), std::vector<std::uint8_t>{1});
+  using namespace std::chrono_literals;
+  for (auto pause = 1ms; !store.check({key(number, "all")});
+       pause = std::min<std::chrono::milliseconds>(2 * pause, 50ms)) {
+    std::this_thread::sleep_for(pause);
+    signals::check_interrupt();
+  }
+  if (!world.is_lead() || number == 0) return;
+  for (const char* what : {"here", "all"}) store.deleteKey(key(number - 1, what));  // all have left that one
+}
+
 void sum_over_ranks(const World& world, std::vector<double>& values) {
   if (world.size == 1) return;
   const at::Tensor t = at::tensor(values, at::kDouble);
@@ -176,8 +199,8 @@ void set_phase(const World& world, const std::string& phase) {
 
 void show_ranks(const World& world, const std::string& device, const std::string& identity) {
   if (world.size == 1) return;
-  const std::vector<std::string> devices = gather_texts(world, device + " (pid " + std::to_string(getpid()) + ")"), identities = gather_texts(world, identity),
-                                 hosts = gather_texts(world, world.host);
+  const std::vector<std::string> devices = gather_texts(world, device + " (pid " + std::to_string(getpid()) + ")"),
+                                 identities = gather_texts(world, identity), hosts = gather_texts(world, world.host);
   std::map<std::pair<int, std::string>, int> owner;
   for (int r = 0; r < world.size; ++r) {
     const auto i = static_cast<std::size_t>(r);

@@ -16,8 +16,8 @@ struct World {
   int local_rank = 0, local_size = 1;  ///< among the ranks of this host
   int node = 0, nodes = 1;             ///< hosts, numbered by their lowest rank
   std::string host;
-  std::string launcher = "none";  ///< "mpi", "environment" (RANK, WORLD_SIZE) or "none"
-  std::vector<int> node_of;       ///< by rank
+  std::string launcher = "none";           ///< "mpi", "environment" (RANK, WORLD_SIZE) or "none"
+  std::vector<int> node_of;                ///< by rank
   std::shared_ptr<Connection> connection;  ///< null in a world of one
 
   bool is_lead() const { return rank == 0; }
@@ -39,6 +39,9 @@ std::vector<std::string> gather_texts(const World& world, const std::string& tex
 /// The lead's text on all ranks. All ranks call it.
 std::string broadcast_text(const World& world, const std::string& text);
 void barrier(const World& world);
+/// As barrier(), however much more work some ranks have than others: the time limit of collectives does not count.
+/// Throws Error(interrupted) once a signal came.
+void meet(const World& world);
 /// The sum of each rank's values, on all ranks, in place. All ranks call it.
 void sum_over_ranks(const World& world, std::vector<double>& values);
 /// What this rank does, for the sentence that names it when others wait for it in vain: "step 17".

@@ -8,7 +8,11 @@
 namespace cirrus::enhance {
 
 FieldPool::FieldPool(Maker make, const Options& options, std::int64_t first_step, const FieldSharing* sharing)
-    : make_(std::move(make)), options_(options), sharing_(sharing), window_end_(first_of(first_step)), next_(first_of(first_step)) {
+    : make_(std::move(make)),
+      options_(options),
+      sharing_(sharing),
+      window_end_(first_of(first_step)),
+      next_(first_of(first_step)) {
   for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { make_fields(); });
 }
 

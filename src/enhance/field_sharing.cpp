@@ -1,11 +1,19 @@
 // A field travels as its shapes, then its values.
 #include "enhance/field_sharing.h"
 
+#include "dist/process_group.h"
+
 namespace cirrus::enhance {
 
 FieldSharing::FieldSharing(const dist::World& world)
     : group_(world.launcher == "mpi" ? dist::make_group(world, device::cpu(), dist::all_ranks(world, "fields"))
                                      : std::make_shared<dist::ProcessGroup>()) {}
+
+int FieldSharing::owner(std::uint64_t index) const {
+  return static_cast<int>(index % static_cast<std::uint64_t>(group_->size()));
+}
+
+bool FieldSharing::makes(std::uint64_t index) const { return owner(index) == group_->rank(); }
 
 std::shared_ptr<TrainingField> FieldSharing::share(std::uint64_t index, std::shared_ptr<TrainingField> mine) const {
   if (group_->size() == 1) return mine;

@@ -3,8 +3,12 @@
 
 #include <memory>
 
-#include "dist/process_group.h"
+#include "dist/world.h"
 #include "enhance/training_field.h"
+
+namespace cirrus::dist {
+class ProcessGroup;
+}
 
 namespace cirrus::enhance {
 
@@ -14,13 +18,13 @@ public:
   explicit FieldSharing(const dist::World& world);
 
   /// Whether this rank makes field `index`.
-  bool makes(std::uint64_t index) const { return owner(index) == group_->rank(); }
+  bool makes(std::uint64_t index) const;
   /// The field on all ranks; its maker gives it, or null if it was asked to stop: then all get null. All ranks call it
   /// for the same fields in the same order.
   std::shared_ptr<TrainingField> share(std::uint64_t index, std::shared_ptr<TrainingField> mine) const;
 
 private:
-  int owner(std::uint64_t index) const { return static_cast<int>(index % static_cast<std::uint64_t>(group_->size())); }
+  int owner(std::uint64_t index) const;
   std::shared_ptr<dist::ProcessGroup> group_;
 };
 

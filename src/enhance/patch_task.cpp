@@ -35,6 +35,15 @@ PatchTask::PatchTask(const PatchOptions& options, device::Device& device, std::u
   for (const diffusion::NamedTensor& p : network_->parameters()) p.tensor.requires_grad_(true);
 }
 
+dist::ModelActivations PatchTask::activations(std::int64_t samples) const {
+  return network_->activations(samples, options_.patch, options_.patch, device_.torch_device());
+}
+
+double PatchTask::batch_bytes(std::int64_t samples) const {
+  const std::int64_t maps = 2 + network_->condition_maps();  // image, noise, conditions; float32
+  return 4.0 * static_cast<double>(samples * maps * options_.patch * options_.patch);
+}
+
 void PatchTask::begin_step(std::int64_t step) {
   if (!pool_) pool_ = std::make_unique<FieldPool>(field_maker(), options_.pool, step, sharing_.get());
   pool_->advance_to(step);

@@ -25,6 +25,8 @@ public:
   std::vector<dist::Unit> units() override { return network_->units(); }
   void run_units_on(dist::UnitRunner* runner) override { network_->run_units_on(runner); }
   std::vector<std::string> unit_rows() override { return network_->unit_rows(); }
+  dist::ModelActivations activations(std::int64_t samples) const override;
+  double batch_bytes(std::int64_t samples) const override;
   void begin_step(std::int64_t step) override;
   void load(std::int64_t step, std::int64_t first, std::int64_t count, std::int64_t batch) override;
   at::Tensor loss(std::int64_t begin, std::int64_t count) override;

@@ -1,14 +1,14 @@
 // Waiting, agreeing, passing maps.
 #include "enhance/ranks.h"
 
-#include <chrono>
-#include <thread>
-
 #include "base/errors.h"
-#include "base/signals.h"
-#include "dist/connection.h"
+#include "dist/process_group.h"
 
 namespace cirrus::enhance {
+
+MapGroup::MapGroup() : group_(std::make_shared<dist::ProcessGroup>()) {}
+int MapGroup::rank() const { return group_->rank(); }
+int MapGroup::size() const { return group_->size(); }
 
 Ranks::Ranks(const dist::World& world, const device::Device& device)
     : world_(world), device_(&device), all_(maps_of(dist::all_ranks(world, "maps"))) {}
@@ -17,25 +17,6 @@ MapGroup Ranks::maps_of(const dist::Members& members) const {
   if (size() == 1) return {};
   const bool by_host = world_.launcher == "mpi";
   return {dist::make_group(world_, by_host ? device::cpu() : *device_, members), by_host ? nullptr : device_};
-}
-
-void Ranks::meet() {
-  signals::check_interrupt();
-  if (size() == 1) return;
-  c10d::Store& store = *world_.connection->store();
-  const auto key = [](std::uint64_t number, const char* what) {
-    return "meeting/" + std::to_string(number) + "/" + what;
-  };
-  const std::uint64_t number = meetings_++;
-  if (store.add(key(number, "here"), 1) == size()) store.set(key(number, "all"), std::vector<std::uint8_t>{1});
-  using namespace std::chrono_literals;
-  for (auto pause = 1ms; !store.check({key(number, "all")});
-       pause = std::min<std::chrono::milliseconds>(2 * pause, 50ms)) {
-    std::this_thread::sleep_for(pause);
-    signals::check_interrupt();
-  }
-  if (!is_lead() || number == 0) return;
-  for (const char* what : {"here", "all"}) store.deleteKey(key(number - 1, what));  // all have left that one
 }
 
 void Ranks::agree(const std::function<void()>& work) {

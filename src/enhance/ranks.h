@@ -7,8 +7,12 @@
 #include <memory>
 
 #include "device/device.h"
-#include "dist/process_group.h"
 #include "dist/world.h"
+
+namespace cirrus::dist {
+class ProcessGroup;
+struct Members;
+}  // namespace cirrus::dist
 
 namespace cirrus::enhance {
 
@@ -18,13 +22,13 @@ namespace cirrus::enhance {
 class MapGroup {
 public:
   /// This process alone.
-  MapGroup() : group_(std::make_shared<dist::ProcessGroup>()) {}
+  MapGroup();
   /// `device`: by whose collectives; null: those of the host.
   MapGroup(std::shared_ptr<dist::ProcessGroup> group, const device::Device* device)
       : group_(std::move(group)), device_(device) {}
 
-  int rank() const { return group_->rank(); }
-  int size() const { return group_->size(); }
+  int rank() const;
+  int size() const;
   bool is_first() const { return rank() == 0; }
 
   /// A map of `owner`'s becomes rank 0's; others may give none.
@@ -56,9 +60,8 @@ public:
 
   // What follows is called by all ranks in the same order.
 
-  /// Waits for all ranks, however much more work some have than others: nothing here runs into the time limit of
-  /// collectives. Throws Error(interrupted) once a signal came.
-  void meet();
+  /// Waits for all ranks, as dist::meet().
+  void meet() { dist::meet(world_); }
 
   /// Runs `work` on all ranks, then lets them agree: an error of one is thrown by all, that of the lowest rank if there
   /// are several. For what communicates nothing.

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "device/memory_error.h"
+#include "dist/process_group.h"
 #include "enhance/mirror.h"
 #include "kernels/normal_noise.h"
 

@@ -14,7 +14,7 @@ namespace {
 std::unique_ptr<diffusion::Denoiser> network_of(const Sr3Options& o, device::Device& device, at::ScalarType dtype) {
   using Weights = diffusion::Sr3Network::Weights;
   if (o.init.empty())
-    return std::make_unique<diffusion::Sr3Network>(o.network, o.seed, o.sketch ? at::kCPU : device.torch_device(),
+    return std::make_unique<diffusion::Sr3Network>(o.network, o.seed, o.sketch ? at::kMeta : device.torch_device(),
                                                    dtype, o.sketch ? Weights::unset : Weights::initial);
   Model model = load_model(find_model(o.init, o.fields.factor), device, dtype);
   if (model.kind != "sr3" || model.card.at("network_config") != o.network.to_json())

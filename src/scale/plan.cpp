@@ -138,7 +138,7 @@ bool fits(PlanRequest r) {
 std::string remedies(const Plan& plan, bool asked) {
   std::vector<std::string> ways;
   const PlanRequest& r = plan.request;
-  if (asked && plan.advised) return "use " + row_name(plan.rows[*plan.advised].options) + ", which fits";
+  if (asked && plan.advised) return "use " + dist::strategy_name(plan.rows[*plan.advised].options) + ", which fits";
   for (std::int64_t batch = r.settings.batch / 2; batch >= 1; batch /= 2) {
     PlanRequest smaller = r;
     smaller.settings.batch = batch;
@@ -183,7 +183,7 @@ std::string faster(const Plan& plan, const PlanRow& than) {
   if (best == &than) return "";
   char text[120];
   std::snprintf(text, sizeof text, "; %s should be faster: %.3g s a step against %.3g s",
-                row_name(best->options).c_str(), best->seconds->step(), than.seconds->step());
+                dist::strategy_name(best->options).c_str(), best->seconds->step(), than.seconds->step());
   return text;
 }
 
@@ -192,7 +192,7 @@ void choose(Plan& plan) {
     if (plan.rows[i].fits) plan.advised = i;
   if (plan.advised) {
     const PlanRow& row = plan.rows[*plan.advised];
-    plan.advice = row_name(row.options) + ": " +
+    plan.advice = dist::strategy_name(row.options) + ": " +
                   (*plan.advised == 0 ? "every rank can hold the whole model, and nothing sends less"
                                       : "the least sharding that fits") +
                   ", " + gib(row.memory.total()) + " of " + gib(plan.available) + " a rank" + faster(plan, row);
@@ -210,16 +210,12 @@ void choose(Plan& plan) {
   if (least == nullptr)
     throw Error(ExitCode::usage, "Strategy " + asked + " is not among those of " + std::to_string(plan.ranks.size) +
                                      " rank(s) in hosts of " + std::to_string(plan.ranks.per_host));
-  plan.refusal = std::string(asked.empty() ? "nothing fits: even " : "") + row_name(least->options) + " needs " +
-                 gib(least->memory.total()) + " a rank, " + gib(least->memory.total() - plan.available) +
+  plan.refusal = std::string(asked.empty() ? "nothing fits: even " : "") + dist::strategy_name(least->options) +
+                 " needs " + gib(least->memory.total()) + " a rank, " + gib(least->memory.total() - plan.available) +
                  " more than the " + gib(plan.available) + " there are; " + remedies(plan, !asked.empty());
 }
 
 }  // namespace
-
-std::string row_name(const dist::ParallelOptions& o) {
-  return o.strategy + (o.keep_frozen ? ", frozen kept" : "") + (o.recompute ? ", recompute" : "");
-}
 
 Plan make_plan(const PlanRequest& request) {
   Plan plan;

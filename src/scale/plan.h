@@ -54,9 +54,6 @@ struct Plan {
 /// Throws Error(usage) for what cannot be asked.
 Plan make_plan(const PlanRequest& request);
 
-/// How a strategy is called with what it keeps: "fsdp, frozen kept, recompute".
-std::string row_name(const dist::ParallelOptions& options);
-
 nlohmann::json to_json(const Plan& plan);
 /// The same for people.
 std::string to_text(const Plan& plan);

@@ -144,10 +144,10 @@ std::string to_text(const Plan& plan) {
     const PlanRow& row = plan.rows[i];
     const train::MemoryPlan& m = row.memory;
     const auto g = [unit](double bytes) { return bytes / unit; };
-    std::string l =
-        printed("%-29s %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f%s", row_name(row.options).c_str(),
-                g(m.weights), g(m.copies), g(m.moments + m.average), g(m.gradients + m.travelling), g(m.gathered),
-                g(m.activations), g(m.head), g(m.working + m.inputs), g(m.total()), row.fits ? "  " : " !");
+    std::string l = printed("%-29s %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f%s",
+                            dist::strategy_name(row.options).c_str(), g(m.weights), g(m.copies),
+                            g(m.moments + m.average), g(m.gradients + m.travelling), g(m.gathered), g(m.activations),
+                            g(m.head), g(m.working + m.inputs), g(m.total()), row.fits ? "  " : " !");
     l += printed("%8.3f", row.traffic.sent() * 1e-9);
     l += row.seconds ? printed(" %8.3f %8.3f", row.seconds->compute, row.seconds->step())
                      : printed(" %8s %8s", "-", "-");

@@ -15,8 +15,8 @@ public:
   explicit LossScale(const at::Device& device);
   at::Tensor scaled(const at::Tensor& loss) const { return loss * scale_; }
   /// Divides the gradients by the scale, in place, and adapts the scale: halved after an overflow, doubled after 2000
-  /// steps without one. Returns 1 if any gradient is not finite, else 0 (float32, on the device). `largest` combines that
-  /// over ranks that have different gradients.
+  /// steps without one. Returns 1 if any gradient is not finite, else 0 (float32, on the device). `largest` combines
+  /// that over ranks that have different gradients.
   at::Tensor unscale(std::vector<at::Tensor>& gradients,
                      const std::function<void(const at::Tensor&)>& largest = nullptr);
   /// [scale, steps since it changed], float32: for checkpoints.

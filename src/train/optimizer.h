@@ -1,4 +1,5 @@
-// Adam with global-norm clipping and an exponential moving average of the weights; learning-rate schedule. Sources: Kingma and Ba 2015; power-function average: Karras et al. 2024 (arXiv 2312.02696), Eq. 127.
+// Adam with global-norm clipping and an exponential moving average of the weights; learning-rate schedule. Sources:
+// Kingma and Ba 2015; power-function average: Karras et al. 2024 (arXiv 2312.02696), Eq. 127.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -1,8 +1,10 @@
 // Steps, checkpoints and sums of one training run.
 #include "train/run.h"
 
+#include <c10/core/GradMode.h>
 #include <algorithm>
 #include <cmath>
+
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
@@ -11,6 +13,7 @@
 #include "base/log.h"
 #include "base/safetensors.h"
 #include "device/memory_error.h"
+#include "train/choose_parallel.h"
 #include "train/records.h"
 
 namespace cirrus::train {
@@ -34,6 +37,7 @@ Run::Run(Task& task, device::Device& device, const TrainerOptions& options, cons
       out_(out),
       world_(world),
       share_(share_of(options.batch, world.size, world.rank)),
+      available_(memory_of_rank(task, device, world)),
       parallel_(dist::make_parallel(task.units(), options.parallel, world, device)),
       optimizer_(options.optimizer, parallel_->weights(), device, options.compute),
       writer_(out / "checkpoints", world, options.keep),
@@ -79,7 +83,8 @@ void Run::restore(const dist::CheckpointReader& reader) {
   step_ = c.step;
   samples_ = c.samples;
   const at::Tensor unread = reader.read("record");
-  if (unread.numel() != 2) throw Error(ExitCode::bad_data, reader.folder().string() + ": tensor 'record' is not two numbers");
+  if (unread.numel() != 2)
+    throw Error(ExitCode::bad_data, reader.folder().string() + ": tensor 'record' is not two numbers");
   if (world_.is_lead()) losses_.fill_(unread[0]);
   recorded_ = c.step - unread[1].to(at::kLong).item<std::int64_t>();
   double adam_steps = static_cast<double>(c.step);
@@ -142,7 +147,9 @@ void Run::write_results() {
 }
 
 void Run::advance() {
+  is_loaded_ = false;
   task_.load(step_, share_.first, share_.count, options_.batch);
+  is_loaded_ = true;
   terms_ = task_.terms(0, share_.count);
   if (terms_ >= 0) {
     std::vector<double> total{terms_};
@@ -153,13 +160,13 @@ void Run::advance() {
   const bool recordable = options_.capture && options_.parallel.strategy == "none" && terms_ < 0;
   if (recordable && !tried_ && eager_steps_ == kWarmSteps) {
     tried_ = true;
-    graph_ = device_.capture([this] { compute(options_.accumulation); });
+    graph_ = device_.capture([this] { compute(); });
     if (!graph_) parallel_->forget_gradients();  // a recording that failed leaves some that nothing computed
   }
   if (graph_) {
     graph_->replay();
   } else {
-    compute(options_.accumulation);
+    compute();
     ++eager_steps_;
     say_unused();
   }
@@ -167,8 +174,9 @@ void Run::advance() {
   samples_ += options_.batch;
 }
 
-/// The work of a step on the device, its batch in so many parts, and nothing but that.
-void Run::compute(std::int64_t parts) {
+/// The work of a step on the device, and nothing but that.
+void Run::compute() {
+  const std::int64_t parts = options_.accumulation;
   for (std::int64_t i = 0; i < parts; ++i) {
     const Share part = share_of(share_.count, parts, i);
     parallel_->begin_part(i + 1 == parts);
@@ -188,25 +196,18 @@ void Run::compute(std::int64_t parts) {
   device_.end_step();
 }
 
-std::string Run::what_fits() {
-  if (world_.size > 1)
-    return "use a larger --set train.accumulation, --set train.recompute=true, or --parallel fsdp";
-  graph_.reset();
-  for (std::int64_t parts = options_.accumulation + 1; parts <= options_.batch; ++parts) {
-    if (options_.batch % parts != 0) continue;
-    parallel_->forget_gradients();
-    try {
-      task_.load(step_, 0, options_.batch, options_.batch);
-      compute(parts);
-      device_.synchronize();
-    } catch (const std::exception& e) {
-      if (!device::is_out_of_memory(e)) throw;
-      continue;
-    }
-    return "parts of " + std::to_string(options_.batch / parts) +
+std::string Run::what_fits() const {
+  if (!is_loaded_) return "the samples themselves do not fit: use a smaller --set train.batch";
+  // A tenth is for what estimates do not know.
+  const std::int64_t parts = accumulation_that_fits(task_, world_, options_, 0.9 * available_);
+  if (parts > 0)
+    return "by estimate, parts of " + std::to_string(options_.batch / parts / world_.size) +
            " samples fit: --set train.accumulation=" + std::to_string(parts);
-  }
-  return "not even one sample fits: use a smaller network or patch, or a device with more memory";
+  const dist::ParallelOptions& p = options_.parallel;
+  std::string advice;
+  if (!p.recompute && task_.units().size() > 1) advice = "try --set train.recompute=true, ";
+  if (world_.size > 1 && (p.strategy == "ddp" || p.strategy.starts_with("zero"))) advice += "try --parallel fsdp, ";
+  return advice + "use a smaller network or patch, or a device with more memory";
 }
 
 void Run::say_unused() {

@@ -32,9 +32,8 @@ public:
   void finish() { writer_.finish(); }
   /// One optimizer step: replayed where the device has recorded one, which it does once libraries are warm.
   void advance();
-  /// What to say when a step does not fit into the device's memory: the largest parts of a batch that do, tried out by
-  /// whole steps. This run is over: they may change its weights.
-  std::string what_fits();
+  /// What to say when a step does not fit into the device's memory: what would, by estimate.
+  std::string what_fits() const;
   /// Mean loss since the last record, also across a stop, and the last step's gradient norm; waits for the device.
   std::pair<double, double> read();
   /// Throws before a broken state reaches a record or a checkpoint.
@@ -46,7 +45,7 @@ public:
   double save_seconds() const { return save_seconds_; }
 
 private:
-  void compute(std::int64_t parts);
+  void compute();
   double total_loss();
   void require_finite(double loss, double norm) const;
   std::string fingerprint() const;
@@ -59,7 +58,8 @@ private:
   const TrainerOptions& options_;
   const std::filesystem::path out_;
   const dist::World& world_;
-  const Share share_;  ///< of every batch
+  const Share share_;       ///< of every batch
+  const double available_;  ///< bytes this rank had when the run began
   std::unique_ptr<dist::Parallel> parallel_;
   Optimizer optimizer_;
   std::optional<Combine> combine_;
@@ -69,7 +69,8 @@ private:
   std::unique_ptr<device::Graph> graph_;
   bool tried_ = false;  ///< to record a step
   bool said_unused_ = false;
-  double terms_ = -1;   ///< of the whole batch; -1: samples count alike
+  bool is_loaded_ = false;  ///< the step's samples, on the device
+  double terms_ = -1;       ///< of the whole batch; -1: samples count alike
   double save_seconds_ = 0;
   std::int64_t eager_steps_ = 0, step_ = 0, samples_ = 0, recorded_ = 0;
 };

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "dist/activations.h"
 #include "dist/unit.h"
 
 namespace cirrus::train {
@@ -21,6 +22,11 @@ public:
   virtual void run_units_on(dist::UnitRunner* /*runner*/) {}
   /// Trained tensors each row of which (first dimension) is set to rms 1 after every update.
   virtual std::vector<std::string> unit_rows() { return {}; }
+  /// What the device holds besides weights while a loss of `samples` samples and its gradients are computed, by units;
+  /// empty: not known.
+  virtual dist::ModelActivations activations(std::int64_t /*samples*/) const { return {}; }
+  /// Bytes on the device of `samples` loaded samples.
+  virtual double batch_bytes(std::int64_t /*samples*/) const { return 0; }
   /// Called before a step: data of that step must be at hand afterwards. May be called for any first step (resume);
   /// then steps follow each other. Returns early when a stop is requested (the trainer looks).
   virtual void begin_step(std::int64_t step) = 0;

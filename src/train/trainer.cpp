@@ -98,8 +98,7 @@ Outcome run_training(Task& task, device::Device& device, const dist::World& worl
     } catch (const std::exception& e) {
       if (!device::is_out_of_memory(e)) throw;
       throw device::out_of_memory(
-          e, device,
-          "A step of " + std::to_string(options.batch / options.accumulation / world.size) + " samples",
+          e, device, "A step of " + std::to_string(options.batch / options.accumulation / world.size) + " samples",
           run.what_fits());
     }
     progress->advance();

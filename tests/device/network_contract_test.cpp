@@ -236,7 +236,8 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_written_there_is_read_back_bit_for_bit) {
       dist::Checkpoint c;
       c.step = 3;
       std::vector<dist::Slice> slices;
-      for (const diffusion::NamedTensor& p : network->parameters()) slices.push_back(dist::whole_slice(p.name, p.tensor));
+      for (const diffusion::NamedTensor& p : network->parameters())
+        slices.push_back(dist::whole_slice(p.name, p.tensor));
       dist::CheckpointWriter(folder.path(), dist::World{}, 1).save(c, slices, false);
       const auto read = dist::find_checkpoint(folder.path(), dist::World{});
       BOOST_TEST_REQUIRE(read.has_value());

@@ -69,21 +69,21 @@ BOOST_AUTO_TEST_SUITE(checkpoints)
 
 BOOST_AUTO_TEST_CASE(a_checkpoint_comes_back_bit_for_bit) {
   for (const bool in_background : {false, true}) {
-  const ScratchFolder folder;
-  save(folder.path(), 12, 9, in_background);
-  const dist::CheckpointReader reader = *dist::find_checkpoint(folder.path(), kAlone);
-  BOOST_TEST(reader.folder().filename().string() == "step-00000012");
-  const dist::Checkpoint& c = reader.checkpoint();
-  BOOST_TEST(c.step == 12);
-  BOOST_TEST(c.samples == 192);
-  BOOST_TEST(c.config_sha256 == "abc");
-  BOOST_TEST(c.strategy == "none");
-  BOOST_TEST(c.state.at("note") == "kept");
-  for (const auto& [name, tensor] : tensors(12)) {
-    BOOST_TEST(at::equal(reader.read(name), tensor), name);
-    BOOST_TEST((reader.read(name).scalar_type() == tensor.scalar_type()));
-  }
-  BOOST_TEST(reader.names().size() == 3u);
+    const ScratchFolder folder;
+    save(folder.path(), 12, 9, in_background);
+    const dist::CheckpointReader reader = *dist::find_checkpoint(folder.path(), kAlone);
+    BOOST_TEST(reader.folder().filename().string() == "step-00000012");
+    const dist::Checkpoint& c = reader.checkpoint();
+    BOOST_TEST(c.step == 12);
+    BOOST_TEST(c.samples == 192);
+    BOOST_TEST(c.config_sha256 == "abc");
+    BOOST_TEST(c.strategy == "none");
+    BOOST_TEST(c.state.at("note") == "kept");
+    for (const auto& [name, tensor] : tensors(12)) {
+      BOOST_TEST(at::equal(reader.read(name), tensor), name);
+      BOOST_TEST((reader.read(name).scalar_type() == tensor.scalar_type()));
+    }
+    BOOST_TEST(reader.names().size() == 3u);
   }
 }
 

@@ -86,9 +86,9 @@ int probe(const Arguments& arguments) {
   const bool mine = word(1) == "all" || word(1) == std::to_string(world.rank);
   if (command == "collectives") {
     const auto group = dist::make_group(world, device::cpu(), dist::all_ranks(world, "test"));
-    for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kLong, at::kInt,
-                                      at::kShort, at::kChar, at::kByte, at::kBool, at::kComplexFloat,
-                                      at::kComplexDouble})
+    for (const at::ScalarType type :
+         {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kLong, at::kInt, at::kShort, at::kChar, at::kByte,
+          at::kBool, at::kComplexFloat, at::kComplexDouble})
       for (const std::int64_t n : {3, 100'000}) check_collectives(*group, n, type);
     const dist::Traffic before = group->traffic();
     const at::Tensor t = at::zeros({1000}, at::kFloat);

@@ -67,8 +67,12 @@ BOOST_AUTO_TEST_CASE(a_launcher_that_mpi_does_not_see_is_an_error_not_lonely_ran
     const char *launcher, *cure;
   };
   const std::vector<Row> rows{
-      {{{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "1"}}, "mpirun (Open MPI) started 2", "use the mpiexec of"},
-      {{{"PMI_SIZE", "2"}, {"PMI_RANK", "1"}, {"MPI_LOCALRANKID", "1"}}, "mpiexec (Hydra) started 2", "use the mpirun of"},
+      {{{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "1"}},
+       "mpirun (Open MPI) started 2",
+       "use the mpiexec of"},
+      {{{"PMI_SIZE", "2"}, {"PMI_RANK", "1"}, {"MPI_LOCALRANKID", "1"}},
+       "mpiexec (Hydra) started 2",
+       "use the mpirun of"},
       {{{"SLURM_STEP_NUM_TASKS", "8"}, {"SLURM_PROCID", "3"}}, "srun started 8", "use srun --mpi="},
       {{{"SLURM_STEP_NUM_TASKS", "8"}, {"PMIX_RANK", "3"}}, "srun --mpi=pmix started 8", "use srun --mpi="},
       {{{"PALS_SIZE", "4"}, {"PALS_RANKID", "0"}}, "PALS started 4", "launch with the mpiexec of"},
@@ -103,7 +107,10 @@ BOOST_AUTO_TEST_CASE(rank_and_world_size_alone_need_a_place_to_meet) {
 BOOST_AUTO_TEST_CASE(two_processes_meet_at_master_addr_and_may_not_compute_on_the_cpu) {
   const auto start = [](const char* rank, const char* command) {
     return std::async(std::launch::async, [=] {
-      return probe({{"RANK", rank}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", rank}, {"MASTER_ADDR", "127.0.0.1"},
+      return probe({{"RANK", rank},
+                    {"WORLD_SIZE", "2"},
+                    {"LOCAL_RANK", rank},
+                    {"MASTER_ADDR", "127.0.0.1"},
                     {"MASTER_PORT", "29714"}},
                    {command});
     });

@@ -39,7 +39,7 @@ scale::PlanRequest published(const std::string& model, const std::string& device
 
 const scale::PlanRow& row(const scale::Plan& plan, const std::string& name) {
   for (const scale::PlanRow& r : plan.rows)
-    if (scale::row_name(r.options) == name) return r;
+    if (dist::strategy_name(r.options) == name) return r;
   throw std::runtime_error("no row " + name);
 }
 
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(the_least_sharding_that_fits_is_advised) {
   const train::Ranks ranks{8, 4};
   const std::vector<dist::ParallelOptions> all = train::candidates(size, {}, ranks);
   std::vector<std::string> names;
-  for (const dist::ParallelOptions& o : all) names.push_back(scale::row_name(o));
+  for (const dist::ParallelOptions& o : all) names.push_back(dist::strategy_name(o));
   const std::vector<std::string> expected{
       "ddp",    "zero1", "zero2", "hybrid, frozen kept", "fsdp, frozen kept", "zero3, frozen kept",
       "hybrid", "fsdp",  "zero3"};
@@ -284,7 +284,7 @@ BOOST_AUTO_TEST_CASE(sr3_takes_the_published_time) {
   r.settings.batch = 4;
   r.settings.dtype = at::kFloat;
   const scale::Plan plan = scale::make_plan(r);
-  BOOST_TEST(scale::row_name(plan.rows[0].options) == "none");
+  BOOST_TEST(dist::strategy_name(plan.rows[0].options) == "none");
   BOOST_TEST(std::abs(plan.rows[0].seconds->step() - 4 / 1.905) < 0.01);  // images a second on one card
   BOOST_TEST(plan.rate_source.find("fitted") != std::string::npos);
   r.given_rate = true;  // of a peak that nobody publishes

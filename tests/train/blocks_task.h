@@ -14,9 +14,9 @@ namespace cirrus::test {
 struct BlocksOptions {
   std::int64_t blocks = 16, width = 32, words = 24, length = 12;
   at::ScalarType type = at::kDouble;
-  bool frozen = false;         ///< LoRA-like: large matrices are frozen, small ones beside them trained
-  bool unused = false;         ///< each block has a parameter that no step uses, and one that odd samples alone use
-  bool unequal = false;        ///< sequences have between 3 and `length` words; the loss is the mean over words
+  bool frozen = false;   ///< LoRA-like: large matrices are frozen, small ones beside them trained
+  bool unused = false;   ///< each block has a parameter that no step uses, and one that odd samples alone use
+  bool unequal = false;  ///< sequences have between 3 and `length` words; the loss is the mean over words
 };
 
 class BlocksTask : public train::Task {
@@ -58,9 +58,9 @@ public:
       Sample& s = samples_.emplace_back();
       s.number = step * batch + first + i;
       Stream stream(Address(5, Purpose::training_order, static_cast<std::uint64_t>(s.number)));
-      const std::int64_t n = o_.unequal ? 3 + static_cast<std::int64_t>(stream.below(
-                                                  static_cast<std::uint64_t>(o_.length - 2)))
-                                        : o_.length;
+      const std::int64_t n =
+          o_.unequal ? 3 + static_cast<std::int64_t>(stream.below(static_cast<std::uint64_t>(o_.length - 2)))
+                     : o_.length;
       std::vector<std::int64_t> words{static_cast<std::int64_t>(stream.below(static_cast<std::uint64_t>(o_.words)))};
       while (static_cast<std::int64_t>(words.size()) <= n)  // the next word mostly follows from the last
         words.push_back((3 * words.back() + 1 + static_cast<std::int64_t>(stream.below(2))) % o_.words);
@@ -88,7 +88,8 @@ public:
     for (std::int64_t i = begin; i < begin + count; ++i) {
       const Sample& s = samples_[static_cast<std::size_t>(i)];
       const at::Tensor logits = at::linear(states[static_cast<std::size_t>(i - begin)], head_);
-      const at::Tensor each = at::nll_loss(at::log_softmax(logits, -1), s.words.narrow(0, 1, s.words.numel() - 1), {}, 2);
+      const at::Tensor each =
+          at::nll_loss(at::log_softmax(logits, -1), s.words.narrow(0, 1, s.words.numel() - 1), {}, 2);
       words += static_cast<double>(s.words.numel() - 1);
       total = total.defined() ? total + each : each;
     }
@@ -113,7 +114,8 @@ private:
 
   at::Tensor make(const std::string&, std::vector<std::int64_t> shape, bool trained) {
     const double fan = static_cast<double>(shape.back());
-    const at::Tensor t = shape.size() == 1 ? at::ones(shape) : kernels::normals(shape, 11, Purpose::weights, made_++) / std::sqrt(fan);
+    const at::Tensor t =
+        shape.size() == 1 ? at::ones(shape) : kernels::normals(shape, 11, Purpose::weights, made_++) / std::sqrt(fan);
     return t.to(o_.type).requires_grad_(trained);
   }
 

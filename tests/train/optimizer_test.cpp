@@ -60,7 +60,8 @@ BOOST_AUTO_TEST_CASE(steps_equal_adam_with_decoupled_decay_and_clipping) {
         ta.step(ga.to(at::kDouble) * scale, rate, o);
         tb.step(gb.to(at::kDouble) * scale, rate, o);
         optimizer.schedule(rate);
-        BOOST_TEST(optimizer.step(train::take_gradients({a, b})).item<double>() == norm, boost::test_tools::tolerance(1e-5));  // before clipping
+        BOOST_TEST(optimizer.step(train::take_gradients({a, b})).item<double>() == norm,
+                   boost::test_tools::tolerance(1e-5));  // before clipping
         BOOST_TEST(!a.grad().defined());
       }
       // 60 steps of about 0.02 in float32: roundings of 1e-7 each.
@@ -76,7 +77,8 @@ BOOST_AUTO_TEST_CASE(a_parameter_without_gradient_stays_and_counts_as_zero) {
   Optimizer optimizer({}, {a, b}, device::cpu());
   a.mutable_grad() = at::full({3}, 2.f);
   optimizer.schedule(0.01);
-  BOOST_TEST(optimizer.step(train::take_gradients({a, b})).item<double>() == std::sqrt(12.0), boost::test_tools::tolerance(1e-6));
+  BOOST_TEST(optimizer.step(train::take_gradients({a, b})).item<double>() == std::sqrt(12.0),
+             boost::test_tools::tolerance(1e-6));
   BOOST_TEST(at::equal(b.detach(), before));
 }
 

@@ -19,9 +19,23 @@ using Words = std::vector<std::string>;
 struct Folder : ScratchFolder {
   Folder() { put(*this / "tiny.toml", kTinyRun); }
   test::Outcome train(int ranks, const std::string& out, Words more = {}) const {
-    Words words{"train", "--config", (*this / "tiny.toml").string(), "--out", (*this / out).string(),
-                "--threads", "1", "--dtype", "fp32", "--device", "cpu", "--set", "train.batch=5",
-                "--set", "train.record_steps=1", "--set", "train.checkpoint_steps=0"};
+    Words words{"train",
+                "--config",
+                (*this / "tiny.toml").string(),
+                "--out",
+                (*this / out).string(),
+                "--threads",
+                "1",
+                "--dtype",
+                "fp32",
+                "--device",
+                "cpu",
+                "--set",
+                "train.batch=5",
+                "--set",
+                "train.record_steps=1",
+                "--set",
+                "train.checkpoint_steps=0"};
     words.insert(words.end(), more.begin(), more.end());
     if (ranks == 1) return run("cirrus", words);
     words.insert(words.begin(), {"-n", std::to_string(ranks), program_path("cirrus").string()});
@@ -84,6 +98,17 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_once_with_its_code) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(auto_is_the_least_sharding_that_fits) {
+  const auto sized = [](const std::string& inner) {  // nothing of that size is made
+    return run(mpiexec(), {"-n", "2", program_path("cirrus").string(), "train", "--config",
+                           std::string(std::getenv("CIRRUS_SOURCE")) + "/configs/train/sr3-64-256.toml", "--out",
+                           "none", "--device", "cpu", "--dry-run", "--set", "sr3.inner=" + inner});
+  };
+  BOOST_TEST(contains(sized("32").out, "each of 2 ranks, with ddp"));
+  const test::Outcome large = sized("4096");  // 5e11 parameters
+  BOOST_TEST(contains(large.out, "each of 2 ranks, with fsdp, recompute"), large.out + large.err);
+}
+
 BOOST_AUTO_TEST_CASE(the_time_limit_stops_all_ranks_with_75) {
   const Folder folder;
   const test::Outcome o = folder.train(2, "run", {"--set", "train.steps=1000000", "--time-limit", "2s"});
@@ -112,8 +137,8 @@ BOOST_AUTO_TEST_CASE(whichever_rank_is_killed_when_there_is_a_whole_checkpoint) 
       dup2(nowhere, STDERR_FILENO);
       const std::string launcher = mpiexec(), program = program_path("parallel_probe").string(),
                         out = folder.path().string(), how = "strategy=" + strategy;
-      execl(launcher.c_str(), launcher.c_str(), "-n", "3", program.c_str(), out.c_str(), "blocks", "blocks=4", "width=64",
-            "steps=1000000", "every=1", "resume=1", how.c_str(), nullptr);
+      execl(launcher.c_str(), launcher.c_str(), "-n", "3", program.c_str(), out.c_str(), "blocks", "blocks=4",
+            "width=64", "steps=1000000", "every=1", "resume=1", how.c_str(), nullptr);
       _exit(127);
     }
     // Once this run has saved something, at any moment.

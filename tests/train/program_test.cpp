@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(a_step_that_exceeds_the_hosts_memory_names_parts_that_fit) 
   const Folder folder;
   const std::vector<std::string> words = folder.words("full", 1, {"--set", "train.batch=8192", "--overwrite"});
   const test::Outcome full = run("cirrus", words, {.address_space = 2'000'000'000});
-  BOOST_TEST(full.code == 70, full.err);
+  BOOST_TEST(full.code == 70, full.code << " " << full.err);
   BOOST_TEST(contains(full.err, "A step of 8192 samples does not fit into the memory of"), full.err);
   BOOST_TEST(contains(full.err, "(2.0 GB)"), full.err);
   BOOST_TEST(contains(full.err, "samples fit: --set train.accumulation="), full.err);

@@ -76,6 +76,7 @@ public:
     if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY &&
         std::ifstream("/proc/self/statm") >> pages)
       limit(space.rlim_cur, pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)));
+    m.available = std::min(m.available, tensor_memory_left());
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     m.peak_used = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
@@ -106,7 +107,8 @@ public:
       throw Error(ExitCode::unavailable, "There is one cpu device, not cpu:" + std::to_string(index),
                   "use --device cpu --threads N");
     auto cpu = std::make_unique<CpuDevice>();
-    // The rest is for what is no tensor: oneDNN's code, stacks, libraries, which end the program where they find no room.
+    // The rest is for what is no tensor: oneDNN's code, stacks, libraries, which end the program where they find no
+    // room.
     const std::uint64_t available = cpu->memory().available;
     limit_tensor_memory(available - std::max(available / 10, std::min<std::uint64_t>(available / 2, 256'000'000)));
     return cpu;

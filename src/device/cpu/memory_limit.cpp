@@ -7,12 +7,14 @@
 #include <malloc.h>
 
 #include <atomic>
+#include <limits>
 #include <mutex>
 
 namespace cirrus::device {
 namespace {
 
 std::atomic<std::uint64_t> held{0};  // bytes, as the C library rounds them
+std::atomic<std::uint64_t> most{std::numeric_limits<std::uint64_t>::max()};
 
 void release(void* data) {
   if (data == nullptr) return;
@@ -46,7 +48,13 @@ void limit_tensor_memory(std::uint64_t bytes) {
   std::call_once(once, [bytes] {
     static LimitedAllocator allocator(bytes);
     c10::SetCPUAllocator(&allocator);
+    most = bytes;
   });
+}
+
+std::uint64_t tensor_memory_left() {
+  const std::uint64_t now = held.load(std::memory_order_relaxed);
+  return most - std::min(most.load(), now);
 }
 
 }  // namespace cirrus::device

@@ -9,5 +9,7 @@ namespace cirrus::device {
 /// From here on, LibTorch's CPU tensors hold at most `bytes` together; one more throws c10::OutOfMemoryError. Once a
 /// process: later calls do nothing. Thread-safe.
 void limit_tensor_memory(std::uint64_t bytes);
+/// What they may still take; without a limit, the largest number.
+std::uint64_t tensor_memory_left();
 
 }  // namespace cirrus::device
