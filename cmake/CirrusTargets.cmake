@@ -99,3 +99,12 @@ function(cirrus_test name)
     endforeach()
   endforeach()
 endfunction()
+
+# cirrus_probe(NAME TEST LIBRARIES...): NAME.cpp is a program that test_TEST starts, mostly with several ranks.
+function(cirrus_probe name test)
+  add_executable(${name} ${name}.cpp)
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/tests)
+  target_link_libraries(${name} PRIVATE cirrus_warnings cirrus_sanitize ${ARGN})
+  cirrus_use_torch(${name})
+  add_dependencies(test_${test} ${name})
+endfunction()

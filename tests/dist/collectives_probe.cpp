@@ -16,12 +16,12 @@
 
 #include "base/errors.h"
 #include "base/log.h"
-#include "base/program.h"
 #include "device/device.h"
 #include "device/placement.h"
 #include "dist/connection.h"
 #include "dist/device_backend.h"
 #include "dist/process_group.h"
+#include "tests/dist/probe.h"
 
 using namespace cirrus;
 
@@ -173,9 +173,4 @@ int probe(const Arguments& arguments) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  std::vector<const char*> words{argv[0], "probe"};
-  for (int i = 1; i < argc; ++i) words.push_back(argv[i]);
-  return run_program({"collectives_probe", "for tests", {{"probe", "for tests", probe}}, ""},
-                     static_cast<int>(words.size()), words.data());
-}
+int main(int argc, char** argv) { return test::run_probe("collectives_probe", probe, argc, argv); }

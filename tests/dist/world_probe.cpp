@@ -19,9 +19,9 @@
 
 #include "base/errors.h"
 #include "base/log.h"
-#include "base/program.h"
 #include "device/device.h"
 #include "dist/process_group.h"
+#include "tests/dist/probe.h"
 
 using namespace cirrus;
 
@@ -131,9 +131,4 @@ int probe(const Arguments& arguments) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  std::vector<const char*> words{argv[0], "probe"};
-  for (int i = 1; i < argc; ++i) words.push_back(argv[i]);
-  return run_program({"world_probe", "for tests", {{"probe", "for tests", probe}}, ""}, static_cast<int>(words.size()),
-                     words.data());
-}
+int main(int argc, char** argv) { return test::run_probe("world_probe", probe, argc, argv); }

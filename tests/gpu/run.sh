@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What only a machine with an NVIDIA GPU can tell: the suites of kernels and devices on the card, NCCL's collectives where there
-# are two cards, then the benchmark, as one JSON object. Takes less than eight minutes beside the build.
+# What only a machine with an NVIDIA GPU can tell: the suites of kernels and devices on the card, every strategy of training, NCCL's
+# collectives where there are two cards, then the benchmark, as one JSON object. Takes less than eight minutes beside the build.
 set -euo pipefail
 
 usage() {
@@ -78,6 +78,17 @@ suite() {
 }
 suite kernels
 suite device
+
+# ---- every strategy of parallel training, alone on the card
+
+begin=$SECONDS status=0
+timeout "$(left)" "$root/tests/gpu/strategies.sh" "$build" cuda >"$logs/strategies.log" 2>&1 || status=$?
+printf '%-10s %s, %d s\n' strategies "$( ((status == 0)) && echo passed || echo failed)" $((SECONDS - begin))
+results+="\"strategies\": {\"exit_code\": $status, \"seconds\": $((SECONDS - begin))}, "
+if ((status != 0)); then
+  failed=1
+  tail -n 20 "$logs/strategies.log" >&2
+fi
 
 # ---- collectives: two processes, a card each, without MPI
 

@@ -6,31 +6,16 @@
 #include "diffusion/edm_network.h"
 #include "diffusion/sr3_network.h"
 #include "scale/plan_models.h"
+#include "tests/dist/probe.h"
 #include "tests/train/blocks_task.h"
 
 namespace cirrus::test {
 
-/// KIND key=value...
-class Settings {
-public:
-  explicit Settings(const std::vector<std::string>& words) : kind(words.at(0)) {
-    for (std::size_t i = 1; i < words.size(); ++i)
-      given_[words[i].substr(0, words[i].find('='))] = words[i].substr(words[i].find('=') + 1);
-  }
-  std::string text(const char* key, const char* otherwise) const {
-    return given_.contains(key) ? given_.at(key) : otherwise;
-  }
-  std::int64_t number(const char* key, std::int64_t otherwise) const {
-    return given_.contains(key) ? std::stoll(given_.at(key)) : otherwise;
-  }
-  bool yes(const char* key, bool otherwise = false) const { return number(key, otherwise ? 1 : 0) != 0; }
-  at::ScalarType type() const { return text("type", "fp32") == "bf16" ? at::kBFloat16 : at::kFloat; }
+using Settings = KeyValues;
 
-  std::string kind;
-
-private:
-  std::map<std::string, std::string> given_;
-};
+inline at::ScalarType type_of(const Settings& s) {
+  return s.text("type", "fp32") == "bf16" ? at::kBFloat16 : at::kFloat;
+}
 
 inline train::TrainerOptions trainer_options(const Settings& s, int ranks) {
   train::TrainerOptions o;
@@ -56,7 +41,7 @@ inline BlocksOptions blocks_options(const Settings& s) {
   b.width = s.number("width", 64);
   b.words = s.number("words", 24);
   b.length = s.number("length", 16);
-  b.type = s.type();
+  b.type = type_of(s);
   b.frozen = s.yes("frozen");
   return b;
 }
@@ -198,7 +183,7 @@ private:
 
 inline std::unique_ptr<diffusion::Denoiser> make_network(const Settings& s, const at::Device& device) {
   if (s.kind == "edm")  // the shipped network
-    return std::make_unique<diffusion::EdmNetwork>(diffusion::EdmConfig{}, 1, device, s.type());
+    return std::make_unique<diffusion::EdmNetwork>(diffusion::EdmConfig{}, 1, device, type_of(s));
   diffusion::Sr3Config c;
   c.inner = s.number("width", 32);
   c.multipliers = {1, 2, 4};
@@ -206,7 +191,7 @@ inline std::unique_ptr<diffusion::Denoiser> make_network(const Settings& s, cons
   c.attention_level = 2;
   c.groups = 8;
   return std::make_unique<diffusion::Sr3Network>(
-      c, 1, device, s.type(),
+      c, 1, device, type_of(s),
       device.is_meta() ? diffusion::Sr3Network::Weights::unset : diffusion::Sr3Network::Weights::initial);
 }
 

@@ -14,7 +14,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
-#include "base/program.h"
 #include "tests/scale/measured_models.h"
 #include "train/memory_plan.h"
 #include "train/run.h"
@@ -79,9 +78,4 @@ int probe(const Arguments& arguments) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  std::vector<const char*> words{argv[0], "probe"};
-  for (int i = 1; i < argc; ++i) words.push_back(argv[i]);
-  return run_program({"memory_probe", "for tests", {{"probe", "for tests", probe}}, ""}, static_cast<int>(words.size()),
-                     words.data());
-}
+int main(int argc, char** argv) { return test::run_probe("memory_probe", probe, argc, argv); }

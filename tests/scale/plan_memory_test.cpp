@@ -123,6 +123,18 @@ BOOST_AUTO_TEST_CASE(of_blocks_is_what_is_counted) {
       }
 }
 
+/// Weights, gradients and the optimizer's states, and all else that is there at the same time.
+BOOST_AUTO_TEST_CASE(of_fsdp_on_four_ranks_is_a_third_of_data_parallel) {
+  const auto peak = [](const char* strategy, const char* prefetch) {
+    const Measured m = measure(4, {"blocks", "blocks=16", "width=128", "length=4", "batch=1", "average=0",
+                                   "strategy=" + std::string(strategy), prefetch});
+    return m.counted["peak"].get<double>();
+  };
+  const double whole = peak("ddp", "prefetch=1");
+  BOOST_TEST(peak("fsdp", "prefetch=0") <= 0.35 * whole);
+  BOOST_TEST(peak("fsdp", "prefetch=1") <= (0.35 + 1.0 / 64) * whole);  // a block more: 1/16 of a quarter of ddp's
+}
+
 BOOST_AUTO_TEST_CASE(of_other_ways_to_train_blocks_is_what_is_counted) {
   for (const Words& more : {Words{"strategy=ddp", "accumulation=3"},
                             {"strategy=zero1", "accumulation=3"},

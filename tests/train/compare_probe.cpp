@@ -8,7 +8,6 @@
 #include <sstream>
 
 #include "base/log.h"
-#include "base/program.h"
 #include "tests/train/probe_settings.h"
 #include "train/run.h"
 
@@ -19,7 +18,7 @@ namespace {
 using Words = std::vector<std::string>;
 
 /// Whole parameters after the steps, on the lead.
-std::map<std::string, at::Tensor> trained(const test::ProbeSettings& s, const std::string& strategy,
+std::map<std::string, at::Tensor> trained(const test::KeyValues& s, const std::string& strategy,
                                           const dist::World& world) {
   const std::unique_ptr<train::Task> task = test::make_task(s);
   train::TrainerOptions o = test::trainer_options(s, strategy);
@@ -66,7 +65,7 @@ int probe(const Arguments& arguments) {
   for (std::size_t at = 1; at < arguments.words.size(); ++at) {
     Words words;
     for (; at < arguments.words.size() && arguments.words[at] != "/"; ++at) words.push_back(arguments.words[at]);
-    const test::ProbeSettings s(words);
+    const test::KeyValues s(words);
     std::map<std::string, at::Tensor> alone;
     if (world.is_lead()) alone = trained(s, "none", dist::World{});
     std::string what;
@@ -84,11 +83,4 @@ int probe(const Arguments& arguments) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  Words words{argv[0], "probe"};
-  words.insert(words.end(), argv + 1, argv + argc);
-  std::vector<const char*> pointers;
-  for (const std::string& w : words) pointers.push_back(w.c_str());
-  return run_program({"compare_probe", "for tests", {{"probe", "for tests", probe}}, ""},
-                     static_cast<int>(pointers.size()), pointers.data());
-}
+int main(int argc, char** argv) { return test::run_probe("compare_probe", probe, argc, argv); }

@@ -14,7 +14,6 @@
 
 #include "base/errors.h"
 #include "base/log.h"
-#include "base/program.h"
 #include "tests/train/probe_settings.h"
 #include "train/run.h"
 
@@ -55,7 +54,7 @@ nlohmann::json to_json(const dist::Traffic::Kind& k) {
 }
 
 int probe(const Arguments& arguments) {
-  const test::ProbeSettings s({arguments.words.begin() + 1, arguments.words.end()});
+  const test::KeyValues s({arguments.words.begin() + 1, arguments.words.end()});
   at::set_num_threads(1);
   const dist::World world = dist::join_world();
   const train::TrainerOptions o = test::trainer_options(s, s.text("strategy", world.size > 1 ? "ddp" : "none").c_str());
@@ -65,7 +64,7 @@ int probe(const Arguments& arguments) {
   Disturbed task(test::make_task(s), [&](std::int64_t step) {
     if (here("kill", step)) raise(SIGKILL);
     if (here("term", step)) raise(SIGTERM);
-    if (s.yes("slow")) std::this_thread::sleep_for(std::chrono::duration<double>(s.number("slow", 0)));
+    std::this_thread::sleep_for(std::chrono::duration<double>(s.real("slow", 0)));
   });
   const std::filesystem::path out = arguments.words.at(0);
   std::ofstream(out / ("pid-" + std::to_string(world.rank))) << getpid() << std::endl;
@@ -92,9 +91,4 @@ int probe(const Arguments& arguments) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  std::vector<const char*> words{argv[0], "probe"};
-  for (int i = 1; i < argc; ++i) words.push_back(argv[i]);
-  return run_program({"parallel_probe", "for tests", {{"probe", "for tests", probe}}, ""},
-                     static_cast<int>(words.size()), words.data());
-}
+int main(int argc, char** argv) { return test::run_probe("parallel_probe", probe, argc, argv); }

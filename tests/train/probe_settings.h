@@ -8,63 +8,42 @@
 #include "diffusion/edm_network.h"
 #include "diffusion/sr3_network.h"
 #include "tests/diffusion/small_network.h"
+#include "tests/dist/probe.h"
 #include "tests/train/blocks_task.h"
 
 namespace cirrus::test {
 
-class ProbeSettings {
-public:
-  explicit ProbeSettings(const std::vector<std::string>& words) : task(words.at(0)) {
-    for (std::size_t i = 1; i < words.size(); ++i)
-      given_[words[i].substr(0, words[i].find('='))] = words[i].substr(words[i].find('=') + 1);
-  }
-  std::string text(const char* key, const char* otherwise) const {
-    return given_.contains(key) ? given_.at(key) : otherwise;
-  }
-  double number(const char* key, double otherwise) const {
-    return given_.contains(key) ? std::stod(given_.at(key)) : otherwise;
-  }
-  std::int64_t count(const char* key, std::int64_t otherwise) const {
-    return static_cast<std::int64_t>(number(key, static_cast<double>(otherwise)));
-  }
-  bool yes(const char* key, bool otherwise = false) const { return number(key, otherwise ? 1 : 0) != 0; }
-  at::ScalarType type(const char* key, const char* otherwise) const {
-    const std::string name = text(key, otherwise);
-    return name == "fp64"   ? at::kDouble
-           : name == "fp32" ? at::kFloat
-           : name == "bf16" ? at::kBFloat16
-                            : at::ScalarType::Undefined;
-  }
+inline at::ScalarType type_of(const KeyValues& s, const char* key, const char* otherwise) {
+  const std::string name = s.text(key, otherwise);
+  return name == "fp64"   ? at::kDouble
+         : name == "fp32" ? at::kFloat
+         : name == "bf16" ? at::kBFloat16
+                          : at::ScalarType::Undefined;
+}
 
-  std::string task;
-
-private:
-  std::map<std::string, std::string> given_;
-};
-
-inline train::TrainerOptions trainer_options(const ProbeSettings& s, const std::string& strategy) {
+inline train::TrainerOptions trainer_options(const KeyValues& s, const std::string& strategy) {
   train::TrainerOptions o;
-  o.steps = s.count("steps", 20);
-  o.batch = s.count("batch", 4);
-  o.accumulation = s.count("accumulation", 1);
-  o.optimizer.learning_rate = s.number("rate", 0.003);
+  o.steps = s.number("steps", 20);
+  o.batch = s.number("batch", 4);
+  o.accumulation = s.number("accumulation", 1);
+  o.optimizer.learning_rate = s.real("rate", 0.003);
   o.optimizer.warmup = 3;
   o.optimizer.cooldown_share = 0;
-  o.optimizer.clip = s.number("clip", 0.5);
+  o.optimizer.clip = s.real("clip", 0.5);
   o.optimizer.weight_decay = 0.01;
   o.optimizer.average = s.yes("average", true);
-  o.compute = s.type("type", "fp64");
+  o.compute = type_of(s, "type", "fp64");
   o.record_steps = 1;
-  o.checkpoint_steps = s.count("every", 0);
+  o.checkpoint_steps = s.number("every", 0);
   o.checkpoint_in_background = s.yes("background", true);
   o.parallel.strategy = strategy;
   o.parallel.recompute = s.yes("recompute");
   o.parallel.keep_frozen = s.yes("keep_frozen");
   o.parallel.prefetch = s.yes("prefetch", true);
   o.parallel.reduce_each_part = s.yes("each_part", true);
-  o.parallel.gather_type = s.type("gather", "");
-  o.parallel.reduce_type = s.type("reduce", "");
-  o.parallel.persist = s.count("persist", 200);
+  o.parallel.gather_type = type_of(s, "gather", "");
+  o.parallel.reduce_type = type_of(s, "reduce", "");
+  o.parallel.persist = s.number("persist", 200);
   return o;
 }
 
@@ -72,8 +51,8 @@ inline train::TrainerOptions trainer_options(const ProbeSettings& s, const std::
 class NetworkTask : public train::Task {
 public:
   /// frozen=1: every third parameter is; unused=1: a parameter more that nothing uses.
-  NetworkTask(std::unique_ptr<diffusion::Denoiser> network, const ProbeSettings& s)
-      : network_(std::move(network)), type_(s.type("type", "fp64")) {
+  NetworkTask(std::unique_ptr<diffusion::Denoiser> network, const KeyValues& s)
+      : network_(std::move(network)), type_(type_of(s, "type", "fp64")) {
     std::size_t n = 0;
     for (const diffusion::NamedTensor& p : network_->parameters()) {
       p.tensor.set_data(p.tensor.to(type_));
@@ -129,19 +108,19 @@ private:
   at::Tensor never_, x0_, noise_, sigma_, maps_, scalars_, samples_;
 };
 
-inline std::unique_ptr<train::Task> make_task(const ProbeSettings& s) {
-  const at::ScalarType type = s.type("type", "fp64");
-  if (s.task == "blocks") {
+inline std::unique_ptr<train::Task> make_task(const KeyValues& s) {
+  const at::ScalarType type = type_of(s, "type", "fp64");
+  if (s.kind == "blocks") {
     BlocksOptions b;
-    b.blocks = s.count("blocks", 16);
-    b.width = s.count("width", 16);
+    b.blocks = s.number("blocks", 16);
+    b.width = s.number("width", 16);
     b.type = type;
     b.frozen = s.yes("frozen");
     b.unused = s.yes("unused");
     b.unequal = s.yes("unequal");
     return std::make_unique<BlocksTask>(b);
   }
-  if (s.task == "edm") {
+  if (s.kind == "edm") {
     diffusion::EdmConfig c = small_config();
     c.widths = {8, 16};
     auto network = std::make_unique<diffusion::EdmNetwork>(c, 3, at::kCPU, type);
