@@ -31,6 +31,8 @@ Machine open_machine(const RunOptions& run, const dist::World& world) {
       throw Error(ExitCode::unavailable,
                   "Rank 0 computes on " + kinds[0] + " and rank " + std::to_string(rank) + " on " + kinds[rank],
                   "name one kind with --device, and run on hosts that all have it");
+  for (const std::string& dtype : dist::gather_texts(world, device::dtype_name(machine.dtype)))
+    if (dtype != device::dtype_name(machine.dtype)) machine.dtype = at::kFloat;  // "auto" on unlike hosts
   const std::string threads = std::to_string(machine.threads) + (machine.threads == 1 ? " thread" : " threads");
   dist::show_ranks(world, opened.is_cpu() ? "cpu, " + threads : opened.str() + " " + machine.device->name(),
                    machine.device->identity());
