@@ -184,9 +184,9 @@ void refuse_settings_of_the_other(const Options& options, const std::string& kin
                     "leave it out, or set network.kind = \"" + other + "\"");
 }
 
-std::string gigabytes(double bytes) {
+std::string readable(double bytes) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.2f GB", bytes * 1e-9);
+  std::snprintf(text, sizeof text, bytes < 1e8 ? "%.1f MB" : "%.2f GB", bytes * (bytes < 1e8 ? 1e-6 : 1e-9));
   return text;
 }
 
@@ -206,10 +206,10 @@ void describe(const TrainFlags& f, const Machine& machine, const dist::World& wo
       size, sizeof size,
       "a network of %.0f parameters: %s for weights, gradients, moments%s; with what a step's %lld samples of "
       "%lld x %lld pixels take, %s at a time by estimate, and %s are free",
-      parameters, gigabytes(parameters * (average ? 20 : 16)).c_str(), average ? " and average" : "",
+      parameters, readable(parameters * (average ? 20 : 16)).c_str(), average ? " and average" : "",
       static_cast<long long>(f.trainer.batch / f.trainer.accumulation / world.size),
-      static_cast<long long>(f.task.patch), static_cast<long long>(f.task.patch), gigabytes(a.plan.total()).c_str(),
-      gigabytes(a.available).c_str());
+      static_cast<long long>(f.task.patch), static_cast<long long>(f.task.patch), readable(a.plan.total()).c_str(),
+      readable(a.available).c_str());
   log::print("would train " + std::to_string(f.trainer.steps) + " steps of " + std::to_string(f.trainer.batch) +
              " samples " + where);
   log::print(size);
@@ -225,10 +225,10 @@ train::Outcome train_task(TrainFlags& f, const Options& options, const dist::Wor
   train::check_options(f.trainer, world);
   if (world.size > 1)
     log::info(std::to_string(world.size) + " ranks, " + dist::strategy_name(chosen.options) + ", by estimate " +
-              gigabytes(chosen.plan.total()) + " each");
+              readable(chosen.plan.total()) + " each");
   if (!chosen.fits)
-    log::warning("By estimate a rank needs " + gigabytes(chosen.plan.total()) + ", and has " +
-                 gigabytes(chosen.available) + ": cirrus-scale plan shows what would take less");
+    log::warning("By estimate a rank needs " + readable(chosen.plan.total()) + ", and has " +
+                 readable(chosen.available) + ": cirrus-scale plan shows what would take less");
   task->share_fields(world);
   if (world.is_lead()) {
     std::error_code error;

@@ -41,7 +41,8 @@ std::string host_name() {
   else if (launch.launcher.find("Open MPI") != std::string::npos)
     cure = "this is Open MPI's mpirun: use the mpiexec of " + library + " (on Debian mpiexec.mpich)";
   else if (launch.launcher.find("Hydra") != std::string::npos)
-    cure = "this is MPICH's mpiexec: use the mpirun of " + library;
+    cure = mpich ? "use the mpiexec of that MPICH, or unset " + launch.size_variable + " to run one process"
+                 : "this is MPICH's mpiexec: use the mpirun of " + library;
   throw Error(ExitCode::unavailable,
               launch.launcher + " started " + std::to_string(launch.size) + " processes (" + launch.size_variable +
                   "), but " + library + ", which Cirrus was built with, sees a world of " + std::to_string(seen),
