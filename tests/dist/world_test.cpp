@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(a_launcher_that_mpi_does_not_see_is_an_error_not_lonely_ran
        "use the mpiexec of"},
       {{{"PMI_SIZE", "2"}, {"PMI_RANK", "1"}, {"MPI_LOCALRANKID", "1"}},
        "mpiexec (Hydra) started 2",
-       "use the mpirun of"},
+       "use the mpi"},  // another MPICH's mpiexec, or the mpirun of Open MPI
       {{{"SLURM_STEP_NUM_TASKS", "8"}, {"SLURM_PROCID", "3"}}, "srun started 8", "use srun --mpi="},
       {{{"SLURM_STEP_NUM_TASKS", "8"}, {"PMIX_RANK", "3"}}, "srun --mpi=pmix started 8", "use srun --mpi="},
       {{{"PALS_SIZE", "4"}, {"PALS_RANKID", "0"}}, "PALS started 4", "launch with the mpiexec of"},
